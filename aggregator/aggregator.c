@@ -69,6 +69,13 @@ static bool has_grants(const struct aggregator *agg)
 	       (!is_set(agg->conf.upload) || strcmp(agg->conf.upload, "via-aggregator"));
 }
 
+static int admit(void *arg, const char *run, struct err *e)
+{
+	const struct aggregator *agg = arg;
+
+	return quotas_check(agg->quotas, run, 0, e);
+}
+
 static void new_captures(struct aggregator *agg)
 {
 	const struct captures_env env = {
@@ -83,6 +90,8 @@ static void new_captures(struct aggregator *agg)
 		.grace_ns = agg->conf.grace_ns,
 		.causality_ns = agg->conf.causality_ns,
 		.by_grants = has_grants(agg),
+		.admit = admit,
+		.admit_arg = agg,
 	};
 
 	agg->captures = captures_new(&env);
@@ -154,6 +163,16 @@ static int new_ingest(struct aggregator *agg, struct err *e)
 	return ingest_new(&agg->ingest, &env, e);
 }
 
+static void start_quotas(struct aggregator *agg)
+{
+	const struct quotas_env env = { .jobs = &agg->jobs,
+					.store = &agg->store,
+					.captures = agg->captures,
+					.period_ns = agg->conf.retain_period_ns };
+
+	quotas_start(agg->quotas, &env);
+}
+
 static void new_imports(struct aggregator *agg)
 {
 	const struct imports_env env = { .jobs = &agg->jobs,
@@ -183,6 +202,7 @@ static void new_api(struct aggregator *agg)
 		.captures = agg->captures,
 		.imports = agg->imports,
 		.removals = agg->removals,
+		.quotas = agg->quotas,
 		.views = agg->views,
 		.retention = &agg->retention.stats,
 		.time = agg->time,
@@ -281,6 +301,7 @@ static int state_start(struct aggregator *agg, struct err *e)
 	session_store_start(&agg->store, &heir);
 	index_check_start(&agg->index_check, &agg->jobs, agg->store.store);
 	start_retention(agg);
+	start_quotas(agg);
 	return 0;
 }
 
@@ -420,6 +441,7 @@ static void stop_parts(struct aggregator *agg, size_t n)
 		captures_begin_stop(agg->captures);
 	index_check_stop(&agg->index_check);
 	retention_stop(&agg->retention);
+	quotas_stop(agg->quotas);
 	while (n-- > 0) {
 		parts[n].stop(agg);
 		log_info("AGG-PART", "part=%s state=down", parts[n].name);
@@ -473,8 +495,19 @@ static int read_rules(struct aggregator *agg, struct err *e)
 	return retention_add_runs(rules, &agg->conf.retain_run, e);
 }
 
+static int read_quotas(struct aggregator *agg, struct err *e)
+{
+	const struct quotas_conf conf = { .bytes = agg->conf.quota_bytes,
+					  .sessions = (uint64_t)agg->conf.quota_sessions,
+					  .runs = &agg->conf.quota_run };
+
+	return quotas_new(&agg->quotas, &conf, e);
+}
+
 static void release_settings(struct aggregator *agg)
 {
+	quotas_free(agg->quotas);
+	agg->quotas = NULL;
 	secret_free(agg->token);
 	secret_free(agg->link_key);
 	agg->token = agg->link_key = NULL;
@@ -487,6 +520,8 @@ int aggregator_start(struct aggregator *agg, struct err *e)
 
 	if (!rc)
 		rc = read_rules(agg, e);
+	if (!rc)
+		rc = read_quotas(agg, e);
 	if (!rc && is_set(agg->conf.token_file))
 		rc = secret_load(&agg->token, agg->conf.token_file, e);
 	if (rc) {

@@ -13,6 +13,7 @@
 
 #include "aggregator/captures/capture.h"
 #include "aggregator/ingest/ingest.h"
+#include "aggregator/retention/quotas.h"
 #include "aggregator/retention/retention.h"
 #include "aggregator/sessions/index_check.h"
 #include "aggregator/sessions/session_store.h"
@@ -38,6 +39,9 @@ struct aggregator_conf {
 	int64_t retain_ns; /* how long sessions stay; 0 = for ever */
 	uint64_t retain_bytes; /* of all sessions, at most; 0 = any number */
 	struct conf_list retain_run; /* RUN=TIME */
+	uint64_t quota_bytes; /* of all sessions, beyond which none begins; 0 = any number */
+	int quota_sessions; /* the same for their number */
+	struct conf_list quota_run; /* RUN=BYTES,SESSIONS */
 	int64_t retain_period_ns; /* between two looks for old sessions */
 	char *cert, *key, *ca; /* TLS on gRPC and HTTP; ca demands agents' certificates */
 	/* most hosts of one address, where no certificates prove names; 0 = no limit */
@@ -63,6 +67,7 @@ struct aggregator {
 	struct session_clock clock;
 	struct session_store store;
 	struct index_check index_check;
+	struct quotas *quotas;
 	struct imports *imports;
 	struct removals *removals;
 	struct retention retention;

@@ -46,6 +46,14 @@ static const struct conf_field fields[] = {
 	     "how long the sessions of one run stay instead: RUN=TIME, like nightly=7d; "
 	     "'=TIME' for sessions without a run, 0 = until they are deleted; may be "
 	     "repeated"),
+	{ "quota_bytes_bytes", CONF_SIZE, offsetof(struct aggregator_conf, quota_bytes), "0",
+	  "bytes of all sessions from which on no further one begins, like 1T; 0 = any number",
+	  false, 0, 0 },
+	CONF_RANGE(struct aggregator_conf, quota_sessions, "0", 0, 1e9,
+		   "most sessions: beyond it no further one begins; 0 = any number"),
+	CONF(struct aggregator_conf, quota_run, NULL,
+	     "quota of one run: RUN=BYTES,SESSIONS, like nightly=200G,50 (0 = any number); "
+	     "'=BYTES,SESSIONS' for sessions without a run; may be repeated"),
 	CONF_RANGE(struct aggregator_conf, retain_period_ns, "10m", RETAIN_PERIOD_MIN_NS,
 		   RETAIN_MAX_NS, "time between two looks for sessions that are to go"),
 	CONF(struct aggregator_conf, cert, NULL, "PEM file with the certificate of gRPC and HTTP"),

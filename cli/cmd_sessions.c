@@ -41,6 +41,34 @@ static void add_session(struct table *t, const json_t *s)
 	table_cell(t, "%s", json_is_true(json_object_get(s, "pinned")) ? "pinned" : "");
 }
 
+/* Beside the table, so that it does not disturb scripts. */
+static void print_quota(const json_t *q)
+{
+	int64_t max_bytes = json_get_int(q, "max_bytes"),
+		max_sessions = json_get_int(q, "max_sessions");
+	const json_t *run = json_object_get(q, "run");
+	char used[16], most[16];
+
+	human_bytes(json_get_int(q, "bytes"), used);
+	human_bytes(max_bytes, most);
+	fprintf(stderr, "quota%s%s%s:", run ? " of run '" : "", run ? json_string_value(run) : "",
+		run ? "'" : "");
+	if (max_sessions)
+		fprintf(stderr, " %lld of %lld sessions", (long long)json_get_int(q, "sessions"),
+			(long long)max_sessions);
+	if (max_bytes)
+		fprintf(stderr, "%s %s of %s", max_sessions ? "," : "", used, most);
+	fputc('\n', stderr);
+}
+
+static void print_quotas(const json_t *quotas)
+{
+	const json_t *quota;
+	size_t i;
+
+	json_array_foreach(quotas, i, quota) print_quota(quota);
+}
+
 static void print_sessions(const json_t *sessions, enum list_form form)
 {
 	struct table *t = table_new(heads);
@@ -92,6 +120,8 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 		api_print(doc);
 	else
 		print_sessions(json_object_get(doc, "sessions"), form);
+	if (form != LIST_JSON && form != LIST_NAME)
+		print_quotas(json_object_get(doc, "quotas"));
 	json_decref(doc);
 	return EXIT_ALL;
 }

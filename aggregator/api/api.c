@@ -13,6 +13,7 @@
 #include "aggregator/api/page.h"
 #include "aggregator/captures/tracer_settings.h"
 #include "aggregator/fleet/registry.h"
+#include "aggregator/retention/quotas.h"
 #include "aggregator/retention/removal.h"
 #include "aggregator/sessions/session_store.h"
 #include "aggregator/views/views.h"
@@ -52,7 +53,7 @@ static int status_of(const struct err *e)
 	} statuses[] = {
 		{ ERR_INVALID, 400 }, { ERR_DENIED, 403 },	{ ERR_NOT_FOUND, 404 },
 		{ ERR_EXISTS, 409 },  { ERR_CANCELLED, 409 },	{ ERR_LIMIT, 429 },
-		{ ERR_BUSY, 503 },    { ERR_UNSUPPORTED, 501 },
+		{ ERR_BUSY, 503 },    { ERR_UNSUPPORTED, 501 }, { ERR_FULL, 507 },
 	};
 	int status = 500;
 
@@ -63,23 +64,26 @@ static int status_of(const struct err *e)
 	return status;
 }
 
-void api_answer_err(struct http_req *req, const struct err *e)
-{
-	http_answer_error(req, status_of(e), "%s", e->msg);
-}
-
-static void answer_store_err(struct http_req *req, int status, const struct err *e)
+static void answer_reason(struct http_req *req, int status, const char *reason, const struct err *e)
 {
 	json_t *doc = json_object();
 
 	json_put_text(doc, "error", e->msg);
-	json_put_text(doc, "reason", REASON_STORE);
+	json_put_text(doc, "reason", reason);
 	api_answer_json(req, status, doc);
+}
+
+void api_answer_err(struct http_req *req, const struct err *e)
+{
+	if (e->code == ERR_FULL)
+		answer_reason(req, status_of(e), "full", e);
+	else
+		http_answer_error(req, status_of(e), "%s", e->msg);
 }
 
 void api_answer_store_err(struct http_req *req, const struct err *e)
 {
-	answer_store_err(req, status_of(e), e);
+	answer_reason(req, status_of(e), REASON_STORE, e);
 }
 
 void api_answer_record_err(struct http_req *req, const struct err *e)
@@ -92,7 +96,7 @@ void api_answer_record_err(struct http_req *req, const struct err *e)
 		http_answer_error(req, 500, "%s", e->msg);
 		break;
 	default:
-		answer_store_err(req, 503, e);
+		answer_reason(req, 503, REASON_STORE, e);
 	}
 }
 
@@ -380,6 +384,7 @@ static void on_removed(void *arg, const char *session)
 	struct api *api = arg;
 
 	events_send_session(api->events, session);
+	quotas_remove(api->env.quotas, session);
 	views_forget(api->env.views, session);
 }
 

@@ -14,6 +14,7 @@ struct conf_list;
 struct control;
 struct http_req;
 struct imports;
+struct quotas;
 struct ingest;
 struct jobs;
 struct registry;
@@ -29,6 +30,7 @@ struct api_env {
 	struct registry *registry;
 	struct captures *captures;
 	struct imports *imports;
+	struct quotas *quotas;
 	struct removals *removals;
 	struct views *views;
 	const struct time_service *time; /* these four only for their statistics */

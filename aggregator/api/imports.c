@@ -7,6 +7,7 @@
 
 #include "aggregator/api/api_impl.h"
 #include "aggregator/api/events.h"
+#include "aggregator/retention/quotas.h"
 #include "base/mem.h"
 #include "json/json_text.h"
 #include "net/http_server.h"
@@ -26,6 +27,15 @@ static struct call *call_new(struct api *api, struct http_req *req, int status)
 	return c;
 }
 
+static void note_session(struct api *api, const json_t *manifest)
+{
+	const char *session = json_get_text(manifest, "session");
+
+	events_send_session(api->events, session);
+	quotas_add(api->env.quotas, session, json_get_text(manifest, "run"),
+		   (uint64_t)json_get_int(manifest, "bytes"));
+}
+
 static void answer(void *arg, const json_t *doc, const struct err *e)
 {
 	struct call *c = arg;
@@ -34,10 +44,26 @@ static void answer(void *arg, const json_t *doc, const struct err *e)
 		api_answer_err(c->req, e);
 	} else {
 		if (c->commits)
-			events_send_session(c->api->events, json_get_text(doc, "session"));
+			note_session(c->api, doc);
 		api_answer_json(c->req, c->status, json_deep_copy(doc));
 	}
 	free(c);
+}
+
+/* What it says that its files have; a request that is wrong is refused later. */
+static uint64_t bytes_of(const json_t *request)
+{
+	const json_t *file;
+	uint64_t bytes = 0;
+	size_t i;
+
+	json_array_foreach(json_object_get(request, "files"), i, file)
+	{
+		int64_t n = json_get_int(file, "bytes");
+
+		bytes += n > 0 ? (uint64_t)n : 0;
+	}
+	return bytes;
 }
 
 void api_import_begin(struct api *api, struct http_req *req, const char *id, const char *name)
@@ -54,7 +80,11 @@ void api_import_begin(struct api *api, struct http_req *req, const char *id, con
 		api_answer_err(req, &e);
 		return;
 	}
-	imports_begin(api->env.imports, request, http_peer(req), answer, call_new(api, req, 201));
+	if (quotas_check(api->env.quotas, json_get_text(request, "run"), bytes_of(request), &e))
+		api_answer_err(req, &e);
+	else
+		imports_begin(api->env.imports, request, http_peer(req), answer,
+			      call_new(api, req, 201));
 	json_decref(request);
 }
 

@@ -8,12 +8,14 @@
 #include "aggregator/fleet/registry.h"
 #include "aggregator/ingest/ingest.h"
 #include "aggregator/link/control.h"
+#include "aggregator/retention/quotas.h"
 #include "aggregator/retention/retention.h"
 #include "aggregator/sessions/session_store.h"
 #include "aggregator/time/time_service.h"
 #include "base/buf.h"
 #include "base/jobs.h"
 #include "base/now.h"
+#include "json/json_text.h"
 
 static void write_head(struct buf *out, const char *name, const char *type, const char *help)
 {
@@ -67,6 +69,41 @@ static void write_retention(const struct retention_stats *s, struct buf *out)
 		    "Those of them that are pinned.");
 	write_value(out, "tutti_sessions_bytes", "gauge", s->bytes,
 		    "Bytes of those that stay; 0 without --retain-bytes.");
+}
+
+static void write_quota(struct buf *out, const char *name, const char *help, const json_t *quotas,
+			const char *member)
+{
+	const json_t *quota;
+	size_t i;
+
+	write_head(out, name, "gauge", help);
+	json_array_foreach(quotas, i, quota)
+	{
+		/* without a label: of all sessions */
+		if (json_object_get(quota, "run"))
+			buf_addf(out, "%s{run=\"%s\"} %" PRId64 "\n", name,
+				 json_get_text(quota, "run"), json_get_int(quota, member));
+		else
+			buf_addf(out, "%s %" PRId64 "\n", name, json_get_int(quota, member));
+	}
+}
+
+static void write_quotas(const struct quotas *q, struct buf *out)
+{
+	json_t *quotas = quotas_json(q);
+
+	if (json_array_size(quotas)) {
+		write_quota(out, "tutti_quota_used_bytes", "Bytes that count for a quota.", quotas,
+			    "bytes");
+		write_quota(out, "tutti_quota_used_sessions", "Sessions that count for a quota.",
+			    quotas, "sessions");
+		write_quota(out, "tutti_quota_bytes", "A quota of bytes; 0 = any number.", quotas,
+			    "max_bytes");
+		write_quota(out, "tutti_quota_sessions", "A quota of sessions; 0 = any number.",
+			    quotas, "max_sessions");
+	}
+	json_decref(quotas);
 }
 
 static void write_uploads(const struct ingest_stats *s, struct buf *out)
@@ -138,6 +175,7 @@ void metrics_write(const struct api_env *env, size_t pages, struct buf *out)
 	write_hosts(env, out);
 	write_captures(env, pages, out);
 	write_retention(env->retention, out);
+	write_quotas(env->quotas, out);
 	write_uploads(ingest_stats(env->ingest), out);
 	write_control(control_stats(env->control), out);
 	write_probes(time_service_stats(env->time), out);

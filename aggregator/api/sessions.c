@@ -8,6 +8,7 @@
 #include "aggregator/captures/capture.h"
 #include "aggregator/api/events.h"
 #include "json/json_text.h"
+#include "aggregator/retention/quotas.h"
 #include "aggregator/retention/removal.h"
 #include "aggregator/sessions/pins.h"
 #include "aggregator/sessions/sessions.h"
@@ -32,6 +33,7 @@ struct job {
 	char *id; /* of a session; may be NULL */
 	char *run, *after;
 	size_t limit;
+	json_t *quotas; /* for a listing */
 	struct buf text; /* the answer */
 	struct retry_source *source; /* of a retry */
 	bool pin; /* or unpin */
@@ -61,6 +63,7 @@ static void job_free(struct job *j)
 	free(j->run);
 	free(j->after);
 	retry_source_free(j->source);
+	json_decref(j->quotas);
 	buf_release(&j->text);
 	free(j);
 }
@@ -139,6 +142,8 @@ static void run_list(void *arg)
 		j->rc = session_list(j->store, j->run, j->after, j->limit, &doc, &j->e);
 	if (!j->rc) {
 		mark_pinned(json_object_get(doc, "sessions"), &pins);
+		if (json_array_size(j->quotas))
+			json_put(doc, "quotas", json_incref(j->quotas));
 		json_write(&j->text, doc, 0);
 	}
 	session_keys_release(&pins);
@@ -181,6 +186,7 @@ void api_session_list(struct api *api, struct http_req *req, const char *id, con
 	j->run = copy_or_null(run);
 	j->after = copy_or_null(after);
 	j->limit = limit;
+	j->quotas = quotas_json(api->env.quotas);
 	jobs_request(api->env.jobs, run_list, done_text, j);
 }
 

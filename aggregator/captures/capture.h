@@ -259,6 +259,10 @@ struct captures_env {
 	int64_t grace_ns; /* the grace of a capture that asks for none is at least this */
 	bool by_grants; /* agents put files into the store themselves, if they can */
 	int64_t causality_ns; /* time limit of causality_check() for one session; 0 = no check */
+
+	/* Whether a new capture of this run may begin; an error is capture_begin()'s. NULL = always. */
+	int (*admit)(void *arg, const char *run, struct err *e);
+	void *admit_arg;
 };
 
 struct captures *captures_new(const struct captures_env *env);
@@ -285,7 +289,7 @@ void captures_free(struct captures *cs); /* no job of them is under way */
 /*
  * ERR_INVALID: an option or value is wrong, the sentence names it. ERR_NOT_FOUND: the selector matches no
  * host. ERR_LIMIT: too many captures are under way or queued. ERR_BUSY: the aggregator is stopping, the store
- * takes no writes, a host in `known` is not known, or the capture would have to wait and may not. If the
+ * takes no writes, a host in `known` is not known, or the capture would have to wait and may not. ERR_FULL: a quota. If the
  * store refuses the plan later, the capture ends, and capture_when_durable() reports ERR_BUSY. An open-ended
  * capture begins now and never waits. `*out` may be a capture that another caller requested before: then its
  * `callers` is above 1.

@@ -395,7 +395,9 @@ int capture_begin(struct captures *cs, const struct capture_request *req, struct
 		*out = shared;
 		return 0;
 	}
-	if (c->by_step || capture_queue_must_wait(c))
+	if (cs->env.admit)
+		rc = cs->env.admit(cs->env.admit_arg, c->run, e);
+	if (!rc && (c->by_step || capture_queue_must_wait(c)))
 		rc = capture_queue_enter(c, req->wait_ns, e);
 	if (rc) {
 		capture_free(c);

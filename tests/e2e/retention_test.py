@@ -71,4 +71,42 @@ def test_delete_many():
         assert set(sessions(c)) == {pinned, other}, sessions(c)
 
 
-main(test_rules, test_delete_many)
+def refused(c, *words, path="captures", **body):
+    status, doc = c.call("POST", f"/api/v1/{path}", body)
+    assert status == 507 and doc["reason"] == "full" and all(w in doc["error"] for w in words), (status, doc)
+
+
+def test_quotas():
+    """What would exceed a quota is refused before a host takes part, over a restart too; a deletion makes room."""
+    with Cluster() as c:
+        c.aggregator("--quota-sessions", "3", "--quota-run", "r=0,1", "--quota-run", "small=100,0")
+        c.agent("host-a", "--tracers", "metrics")
+        c.wait_hosts(1)
+        first = capture(c, "r")
+        refused(c, "run 'r' has 1 of 1 sessions", run="r", duration_ns=10**8)
+        refused(c, "run 'r'", path="snapshots", run="r", last_ns=10**8)
+        code, doc = c.tutti("capture", "--run", "r", "--json")
+        assert code == 1 and "1 of 1 sessions of its quota" in doc["error"], (code, doc)
+        small = capture(c, "small")
+        refused(c, "run 'small' has", "bytes of its quota", run="small", duration_ns=10**8)
+        # one under way counts
+        status, doc = c.call("POST", "/api/v1/captures", {"duration_ns": 20 * 10**9, "run": "long"})
+        assert status == 202, doc
+        refused(c, "the store has 3 of 3 sessions", duration_ns=10**8)
+        refused(c, "the store has 3 of 3 sessions", path="imports", t0_ns=0, duration_ns=1, files=[])
+        assert not [line for line in c.log("host-a").splitlines() if "small" in line and "refused" in line]
+        c.call("DELETE", f"/api/v1/captures/{doc['session']}")
+        wait_until("room", lambda: c.call("GET", f"/api/v1/captures/{doc['session']}")[1]["state"] == "failed")
+        assert c.tutti("sessions", check=0) and "quota: 2 of 3 sessions" in c.stderr and "of run 'r': 1 of 1" in c.stderr, c.stderr
+        c.kill("aggregator", signal.SIGKILL)
+        c.aggregator("--quota-sessions", "3", "--quota-run", "r=0,1")
+        c.wait_hosts(1)
+        wait_until("the use", lambda: any(line.startswith("tutti_quota_used_sessions 2") for line in c.metrics()))
+        refused(c, "run 'r' has 1 of 1 sessions", run="r", duration_ns=10**8)
+        c.tutti("delete", first, check=0)
+        again = capture(c, "r")
+        assert set(sessions(c)) == {small, again}
+        assert c.get("/api/v1/sessions")["quotas"][1]["sessions"] == 1
+
+
+main(test_rules, test_delete_many, test_quotas)
