@@ -76,6 +76,13 @@ static int admit(void *arg, const char *run, struct err *e)
 	return quotas_check(agg->quotas, run, 0, e);
 }
 
+static void admitted(void *arg, struct capture *c)
+{
+	const struct aggregator *agg = arg;
+
+	quotas_note(agg->quotas, c);
+}
+
 static void new_captures(struct aggregator *agg)
 {
 	const struct captures_env env = {
@@ -91,6 +98,7 @@ static void new_captures(struct aggregator *agg)
 		.causality_ns = agg->conf.causality_ns,
 		.by_grants = has_grants(agg),
 		.admit = admit,
+		.admitted = admitted,
 		.admit_arg = agg,
 	};
 

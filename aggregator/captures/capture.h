@@ -260,8 +260,10 @@ struct captures_env {
 	bool by_grants; /* agents put files into the store themselves, if they can */
 	int64_t causality_ns; /* time limit of causality_check() for one session; 0 = no check */
 
-	/* Whether a new capture of this run may begin; an error is capture_begin()'s. NULL = always. */
+	/* Whether a new capture of this run may begin; an error is capture_begin()'s. NULL = always. Then `admitted`
+	 * is told of it, before anybody else. */
 	int (*admit)(void *arg, const char *run, struct err *e);
+	void (*admitted)(void *arg, struct capture *c);
 	void *admit_arg;
 };
 

@@ -404,6 +404,8 @@ int capture_begin(struct captures *cs, const struct capture_request *req, struct
 		return rc;
 	}
 	capture_insert(c);
+	if (cs->env.admit)
+		cs->env.admitted(cs->env.admit_arg, c);
 	if (c->state == CAP_ASKING)
 		capture_queue_schedule(cs); /* checks first whether the step can be reached */
 	else

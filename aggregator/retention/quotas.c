@@ -201,10 +201,10 @@ static uint64_t bytes_of(const struct capture *c)
 	return bytes;
 }
 
-static void on_capture(void *arg, struct capture *c)
+void quotas_note(struct quotas *q, const struct capture *c)
 {
-	struct quotas *q = arg;
-
+	if (!has_quota(q))
+		return;
 	if (!capture_has_ended(c)) { /* a retry's session is there already */
 		json_put(q->pending, c->session, c->revision > 1 ? json_null() : json_text(c->run));
 		return;
@@ -215,6 +215,11 @@ static void on_capture(void *arg, struct capture *c)
 	json_object_del(q->pending, c->session);
 	if (!capture_has_failed(c))
 		quotas_add(q, c->session, c->run, bytes_of(c));
+}
+
+static void on_capture(void *arg, struct capture *c)
+{
+	quotas_note(arg, c);
 }
 
 /* ---- checking ---- */

@@ -14,6 +14,7 @@
 #include "base/conf.h"
 #include "base/err.h"
 
+struct capture;
 struct captures;
 struct jobs;
 struct quotas;
@@ -46,7 +47,10 @@ void quotas_stop(struct quotas *q);
  */
 MUST_CHECK int quotas_check(const struct quotas *q, const char *run, uint64_t bytes, struct err *e);
 
-/* A session that was brought, or removed; captures are noticed without this. */
+/* A capture has begun; what comes of it is noticed without this. */
+void quotas_note(struct quotas *q, const struct capture *c);
+
+/* A session that was brought, or removed. */
 void quotas_add(struct quotas *q, const char *session, const char *run, uint64_t bytes);
 void quotas_remove(struct quotas *q, const char *session);
 
