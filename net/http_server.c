@@ -250,6 +250,24 @@ void req_hand_over(struct http_server *s, struct http_req *req, unsigned int sta
 	MHD_resume_connection(req->conn);
 }
 
+bool http_is_gone(struct http_req *req)
+{
+	const union MHD_ConnectionInfo *info;
+	struct http_server *s = req->server;
+	bool is_gone = false;
+	char byte;
+
+	if (!s)
+		return true;
+	pthread_mutex_lock(&s->lock);
+	if (req->held) {
+		info = MHD_get_connection_info(req->conn, MHD_CONNECTION_INFO_CONNECTION_FD);
+		is_gone = info && !recv(info->connect_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return is_gone;
+}
+
 static enum MHD_Result queue_answer(struct http_req *req, unsigned int status,
 				    struct MHD_Response *resp)
 {

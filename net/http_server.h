@@ -52,6 +52,9 @@ const char *http_header(const struct http_req *req, const char *name); /* or NUL
 const void *http_body(const struct http_req *req, size_t *len);
 const char *http_peer(const struct http_req *req); /* "127.0.0.1" */
 
+/* Whether the client closed the connection while it waits for the answer. */
+bool http_is_gone(struct http_req *req);
+
 /* Common name of the client's certificate; "" without one, or if it is not valid now or not from an authority
  * of opts.ca_file. */
 const char *http_identity(const struct http_req *req);

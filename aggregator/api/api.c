@@ -217,6 +217,8 @@ static const struct route routes[] = {
 	{ "GET", "/api/v1/sessions/*/view/search", api_view_search },
 	{ "GET", "/api/v1/sessions/*/view/next", api_view_next },
 	{ "GET", "/api/v1/sessions/*/view/selection", api_view_selection },
+	{ "GET", "/api/v1/sessions/*/view/flame", api_view_flame },
+	{ "GET", "/api/v1/sessions/*/view/durations", api_view_durations },
 	{ "GET", "/api/v1/events", get_events },
 	{ "GET", "/healthz", get_health },
 	{ "GET", "/readyz", get_ready },

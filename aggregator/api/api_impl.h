@@ -91,5 +91,7 @@ void api_view_event(struct api *api, struct http_req *req, const char *id, const
 void api_view_search(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_view_next(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_view_selection(struct api *api, struct http_req *req, const char *id, const char *name);
+void api_view_flame(struct api *api, struct http_req *req, const char *id, const char *name);
+void api_view_durations(struct api *api, struct http_req *req, const char *id, const char *name);
 
 #endif

@@ -3,6 +3,7 @@
 #include "aggregator/api/api_impl.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@
 #define JSON_TYPE "application/json"
 #define TILE_TYPE "application/octet-stream"
 #define TEXT_MAX  1000 /* bytes of a search */
+#define LOOK_NS	  (100 * NS_PER_MS) /* between two looks at the client */
 
 /* One question; the worker uses nothing else. */
 struct question {
@@ -39,9 +41,13 @@ struct question {
 		struct view_search search;
 		struct view_step step;
 		struct view_selection selection;
+		struct view_flame flame;
+		struct view_durations durations;
 	};
 	char *owned; /* the text of a search, or the tracks of a selection */
 	bool is_tile;
+	struct loop_timer look; /* whether the client is still there */
+	atomic_bool stop; /* it is not */
 	int rc;
 	struct err e;
 };
@@ -61,6 +67,7 @@ static struct question *question_new(struct api *api, struct http_req *req, cons
 
 static void question_free(struct question *q)
 {
+	loop_timer_cancel(q->api->env.jobs->loop, &q->look);
 	view_release(q->view);
 	buf_release(&q->text);
 	free(q->session);
@@ -73,7 +80,9 @@ static void run_question(void *arg)
 	struct question *q = arg;
 	int64_t begin = now_thread_cpu_ns();
 
-	q->rc = q->write(q);
+	q->rc = view_check_stop(&q->stop, &q->e);
+	if (!q->rc)
+		q->rc = q->write(q);
 	if (!q->rc && q->accepts_gzip)
 		q->is_gzip = view_compress(&q->text);
 	q->work_ns = now_thread_cpu_ns() - begin;
@@ -91,6 +100,7 @@ static void done_question(void *arg)
 		http_answer_error(q->req,
 				  q->rc == ERR_NOT_FOUND		       ? 404
 				  : q->rc == ERR_INVALID || q->rc == ERR_LIMIT ? 400
+				  : q->rc == ERR_CANCELLED		       ? 503
 									       : 500,
 				  "%s", q->e.msg);
 	else
@@ -206,6 +216,28 @@ static const char *read_text(struct question *q, const char *key)
 	return q->owned;
 }
 
+static struct view_search read_search(struct question *q)
+{
+	return (struct view_search){ .text = read_text(q, "text"),
+				     .exact_case = has_flag(q, "case"),
+				     .is_pattern = has_flag(q, "pattern"),
+				     .stop = &q->stop };
+}
+
+static struct view_selection read_selection(struct question *q)
+{
+	const char *tracks = http_query(q->req, "tracks");
+	struct view_selection s = { .from_ps = read_number(q, "from_ps", -PS_MAX, PS_MAX),
+				    .to_ps = read_number(q, "to_ps", -PS_MAX, PS_MAX),
+				    .stop = &q->stop };
+
+	q->owned = xstrdup(tracks ? tracks : "");
+	s.tracks = q->owned;
+	if (!q->rc && s.from_ps > s.to_ps)
+		q->rc = err_set(&q->e, ERR_INVALID, "to_ps: use from_ps or more");
+	return s;
+}
+
 /* A question of an open session; NULL: the request is answered. */
 static struct question *begin(struct api *api, struct http_req *req, const char *session,
 			      int (*write)(struct question *q))
@@ -227,12 +259,25 @@ static struct question *begin(struct api *api, struct http_req *req, const char 
 	return q;
 }
 
+/* A reader who moved on closes the connection: the worker is for others then. */
+static void look_at_client(void *arg)
+{
+	struct question *q = arg;
+
+	if (http_is_gone(q->req))
+		atomic_store(&q->stop, true);
+	else
+		loop_timer_in(q->api->env.jobs->loop, &q->look, LOOK_NS, look_at_client, q);
+}
+
 static void ask(struct question *q)
 {
-	if (q->rc)
+	if (q->rc) {
 		done_question(q);
-	else
-		jobs_request(q->api->env.jobs, run_question, done_question, q);
+		return;
+	}
+	loop_timer_in(q->api->env.jobs->loop, &q->look, LOOK_NS, look_at_client, q);
+	jobs_request(q->api->env.jobs, run_question, done_question, q);
 }
 
 /* ---- questions ---- */
@@ -287,8 +332,7 @@ void api_view_search(struct api *api, struct http_req *req, const char *id, cons
 	(void)name;
 	if (!q)
 		return;
-	q->search = (struct view_search){ .text = read_text(q, "text"),
-					  .exact_case = has_flag(q, "case") };
+	q->search = read_search(q);
 	ask(q);
 }
 
@@ -304,8 +348,7 @@ void api_view_next(struct api *api, struct http_req *req, const char *id, const 
 	(void)name;
 	if (!q)
 		return;
-	q->step = (struct view_step){ .search = { .text = read_text(q, "text"),
-						  .exact_case = has_flag(q, "case") },
+	q->step = (struct view_step){ .search = read_search(q),
 				      .start_ps = read_number(q, "start_ps", -PS_MAX, PS_MAX),
 				      .at = read_place(q),
 				      .backward = has_flag(q, "backward") };
@@ -320,18 +363,62 @@ static int write_selection(struct question *q)
 void api_view_selection(struct api *api, struct http_req *req, const char *id, const char *name)
 {
 	struct question *q = begin(api, req, id, write_selection);
-	const char *tracks;
 
 	(void)name;
 	if (!q)
 		return;
-	tracks = http_query(req, "tracks");
-	q->owned = xstrdup(tracks ? tracks : "");
-	q->selection = (struct view_selection){ .from_ps = read_number(q, "from_ps", -PS_MAX,
+	q->selection = read_selection(q);
+	ask(q);
+}
+
+static int write_flame(struct question *q)
+{
+	return view_write_flame(q->view, &q->flame, &q->text, &q->e);
+}
+
+static enum view_group read_group(struct question *q)
+{
+	static const char *const names[] = { [GROUP_NONE] = "none",
+					     [GROUP_HOST] = "host",
+					     [GROUP_PLANE] = "plane",
+					     [GROUP_TRACK] = "track" };
+	const char *text = http_query(q->req, "group");
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (!strcmp(text ? text : "none", names[i]))
+			return (enum view_group)i;
+	}
+	q->rc = err_set(&q->e, ERR_INVALID, "group '%.30s': use none, host, plane or track", text);
+	return GROUP_NONE;
+}
+
+void api_view_flame(struct api *api, struct http_req *req, const char *id, const char *name)
+{
+	struct question *q = begin(api, req, id, write_flame);
+
+	(void)name;
+	if (!q)
+		return;
+	q->flame = (struct view_flame){ .of = read_selection(q), .group = read_group(q) };
+	ask(q);
+}
+
+static int write_durations(struct question *q)
+{
+	return view_write_durations(q->view, &q->durations, &q->text, &q->e);
+}
+
+void api_view_durations(struct api *api, struct http_req *req, const char *id, const char *name)
+{
+	struct question *q = begin(api, req, id, write_durations);
+
+	(void)name;
+	if (!q)
+		return;
+	q->durations = (struct view_durations){ .of = read_place(q),
+						.from_ps = read_number(q, "from_ps", -PS_MAX,
 								       PS_MAX),
 						.to_ps = read_number(q, "to_ps", -PS_MAX, PS_MAX),
-						.tracks = q->owned };
-	if (!q->rc && q->selection.from_ps > q->selection.to_ps)
-		q->rc = err_set(&q->e, ERR_INVALID, "to_ps: use from_ps or more");
+						.stop = &q->stop };
 	ask(q);
 }

@@ -12,14 +12,20 @@
 #define LABEL_BYTES 240 /* of a plane's or a track's name */
 #define NAME_BYTES  4096
 
+json_t *view_text_json(const char *text, size_t len, size_t max)
+{
+	char clean[NAME_BYTES];
+
+	clean_text(clean, max < sizeof(clean) ? max : sizeof(clean), text, len);
+	return json_text(clean);
+}
+
 json_t *view_name_json(const struct tvx *x, uint32_t name, size_t max)
 {
-	char text[NAME_BYTES];
 	size_t len;
 	const char *s = tvx_name(x, name, &len);
 
-	clean_text(text, max < sizeof(text) ? max : sizeof(text), s, len);
-	return json_text(text);
+	return view_text_json(s, len, max);
 }
 
 void view_put_ps(json_t *object, const char *key, int64_t ps)

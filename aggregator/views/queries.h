@@ -3,11 +3,13 @@
  * What a viewer asks of an open session. Each call appends one answer to `out`. They run on workers and block; the
  * caller holds the view. docs/viewer.md has the answers' members and the bytes of a tile.
  *
- * A place names an event in a session: file, track of the file, number of the event on the track.
+ * A place names an event in a session: file, track of the file, number of the event on the track. `stop` becomes true
+ * when nobody waits for the answer any more: then they end with ERR_CANCELLED. It may be NULL.
  */
 #ifndef AGGREGATOR_VIEWS_QUERIES_H
 #define AGGREGATOR_VIEWS_QUERIES_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,10 +44,13 @@ struct view_place {
 MUST_CHECK int view_write_event(const struct view *view, const struct view_place *at,
 				struct buf *out, struct err *e);
 
-/* Events whose name has the text in it. */
+/* Events whose name has the text in it, or matches it as a POSIX extended regular expression of at most
+ * VIEW_PATTERN_MAX bytes. */
+#define VIEW_PATTERN_MAX 200
 struct view_search {
 	const char *text;
-	bool exact_case;
+	bool exact_case, is_pattern;
+	const atomic_bool *stop;
 };
 MUST_CHECK int view_write_search(const struct view *view, const struct view_search *s,
 				 struct buf *out, struct err *e);
@@ -64,9 +69,36 @@ MUST_CHECK int view_write_next(const struct view *view, const struct view_step *
 struct view_selection {
 	int64_t from_ps, to_ps;
 	const char *tracks;
+	const atomic_bool *stop;
 };
 MUST_CHECK int view_write_selection(const struct view *view, const struct view_selection *s,
 				    struct buf *out, struct err *e);
+
+/* The same events as a tree of calls: the caller of an event is the latest one that it lies in as a whole. */
+enum view_group { GROUP_NONE, GROUP_HOST, GROUP_PLANE, GROUP_TRACK };
+struct view_flame {
+	struct view_selection of;
+	enum view_group group; /* whose trees are joined */
+};
+MUST_CHECK int view_write_flame(const struct view *view, const struct view_flame *f,
+				struct buf *out, struct err *e);
+
+/* The durations of all events of the session that have the name of this one, and begin in [from_ps, to_ps). */
+struct view_durations {
+	struct view_place of;
+	int64_t from_ps, to_ps;
+	const atomic_bool *stop;
+};
+MUST_CHECK int view_write_durations(const struct view *view, const struct view_durations *d,
+				    struct buf *out, struct err *e);
+
+/* Whether nobody waits for the answer; an error then. */
+MUST_CHECK static inline int view_check_stop(const atomic_bool *stop, struct err *e)
+{
+	if (!stop || !atomic_load_explicit(stop, memory_order_relaxed))
+		return 0;
+	return err_set(e, ERR_CANCELLED, "nobody waits for the answer");
+}
 
 /* Compresses an answer with gzip, if that makes it shorter; returns whether it did. */
 bool view_compress(struct buf *text);

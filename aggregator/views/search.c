@@ -3,7 +3,6 @@
  * Search over all of a session. Totals by name and track answer how often and how long; events are read only to find
  * the next match.
  */
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,44 +13,8 @@
 #define SHOWN_NAMES  200 /* of a search's answer; all are counted */
 #define SHOWN_TRACKS 4096
 #define NAME_BYTES   400
+#define CHECK_EVENTS 4096 /* between two looks at `stop` */
 #define FOUND	     (-1000) /* ends a query: no error code */
-
-/* ---- matching ---- */
-
-static uint8_t fold_case(uint8_t c, bool exact)
-{
-	return exact ? c : (uint8_t)tolower(c);
-}
-
-static bool matches(const char *text, size_t len, const struct view_search *s, size_t want_len)
-{
-	const uint8_t *t = (const uint8_t *)text, *want = (const uint8_t *)s->text;
-
-	for (size_t i = 0; i + want_len <= len; i++) {
-		size_t k = 0;
-
-		while (k < want_len &&
-		       fold_case(t[i + k], s->exact_case) == fold_case(want[k], s->exact_case))
-			k++;
-		if (k == want_len)
-			return true;
-	}
-	return false;
-}
-
-/* By name of the file: whether it matches. The caller frees it. */
-static bool *match_names(const struct tvx *x, const struct view_search *s)
-{
-	size_t n = tvx_names(x), want_len = strlen(s->text), len;
-	bool *found = xcalloc(n + 1, sizeof(*found));
-
-	for (uint32_t i = 0; i < n; i++) {
-		const char *text = tvx_name(x, i, &len);
-
-		found[i] = matches(text, len, s, want_len);
-	}
-	return found;
-}
 
 /* ---- totals ---- */
 
@@ -103,16 +66,19 @@ static void add_name(struct sums *s, const struct tvx *x, uint32_t file, const s
 	sum->text = tvx_name(x, t->name, &sum->len);
 }
 
-static void add_file(struct sums *s, const struct view *view, uint32_t file,
-		     const struct view_search *what)
+static int add_file(struct sums *s, const struct view *view, uint32_t file,
+		    const struct view_search *what, struct err *e)
 {
 	const struct tvx *x = view->files[file].x;
-	bool *found = match_names(x, what);
 	const struct tvx_total *totals;
 	const struct tvx_track *tracks;
 	size_t n = tvx_totals(x, &totals);
 	uint64_t on_track = 0;
+	bool *found;
+	int rc = view_match_names(x, what, &found, e);
 
+	if (rc)
+		return rc;
 	tvx_tracks(x, &tracks);
 	for (size_t i = 0; i < n; i++) {
 		const struct tvx_total *t = &totals[i];
@@ -129,6 +95,7 @@ static void add_file(struct sums *s, const struct view *view, uint32_t file,
 		}
 	}
 	free(found);
+	return 0;
 }
 
 static int by_text(const void *a, const void *b)
@@ -206,13 +173,17 @@ int view_write_search(const struct view *view, const struct view_search *what, s
 	if (rc)
 		return rc;
 	s.tracks = json_array();
-	for (uint32_t i = 0; i < view->n_files; i++) {
+	for (uint32_t i = 0; !rc && i < view->n_files; i++) {
 		const struct tvx_track *tracks;
 		size_t n = tvx_tracks(view->files[i].x, &tracks);
 
-		add_file(&s, view, i, what);
+		rc = add_file(&s, view, i, what, e);
 		for (size_t t = 0; t < n; t++)
 			events += tracks[t].kind == TVX_EVENTS ? tracks[t].events : 0;
+	}
+	if (rc) {
+		json_decref(s.tracks);
+		goto out;
 	}
 	join_names(&s);
 	doc = json_object();
@@ -224,8 +195,9 @@ int view_write_search(const struct view *view, const struct view_search *what, s
 	json_put(doc, "tracks", s.tracks);
 	json_put_bool(doc, "more_tracks", s.more_tracks);
 	json_write(out, doc, 0);
+out:
 	free(s.names);
-	return 0;
+	return rc;
 }
 
 /* ---- the next match ---- */
@@ -237,6 +209,8 @@ struct stepping {
 	bool has_best;
 	struct tvx_entry best;
 	struct view_place best_at;
+	uint64_t n_seen;
+	struct err *e;
 };
 
 /* The order of matches: by start, then by place. */
@@ -256,8 +230,10 @@ static int on_event(void *arg, const struct tvx_entry *en)
 {
 	struct stepping *st = arg;
 	struct view_place at = st->here;
-	int sign = st->s->backward ? -1 : 1;
+	int sign = st->s->backward ? -1 : 1, rc;
 
+	if (!(++st->n_seen % CHECK_EVENTS) && (rc = view_check_stop(st->s->search.stop, st->e)))
+		return rc;
 	at.event = en->event;
 	if (!st->found[en->name] ||
 	    sign * compare(en->start_ps, &at, st->s->start_ps, &st->s->at) <= 0)
@@ -334,12 +310,15 @@ static int step_on_track(struct stepping *st, const struct tvx *x, const struct 
 static int step_in_file(struct stepping *st, const struct view *view, uint32_t file, struct err *e)
 {
 	const struct tvx *x = view->files[file].x;
-	bool *found = match_names(x, &st->s->search);
 	const struct tvx_track *tracks;
 	size_t n = tvx_tracks(x, &tracks);
-	int rc = 0;
+	bool *found;
+	int rc = view_match_names(x, &st->s->search, &found, e);
 
+	if (rc)
+		return rc;
 	st->found = found;
+	st->e = e;
 	st->here.file = file;
 	for (uint32_t t = 0; !rc && t < n; t++) {
 		st->here.track = t;

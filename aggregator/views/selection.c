@@ -7,14 +7,20 @@
 #include "base/mem.h"
 #include "json/json_text.h"
 
-#define SHOWN_NAMES 1000
-#define NAME_BYTES  400
+#define SHOWN_NAMES  1000
+#define NAME_BYTES   400
+#define CHECK_EVENTS 4096 /* between two looks at `stop` */
 
 struct sum {
 	uint64_t count, total_ps, self_ps, min_ps, max_ps;
 	uint32_t name, file;
 	const char *text; /* in the index */
 	size_t len;
+};
+
+struct sums {
+	struct sum *items;
+	size_t n, cap;
 };
 
 /* The open event of a row, whose children are still to come. */
@@ -25,9 +31,14 @@ struct open_row {
 };
 
 struct adding {
-	struct sum *by_name; /* of the file */
+	const struct view *view;
+	const struct view_selection *s;
+	struct sums *sums;
+	struct sum *by_name; /* of `file` */
+	uint32_t file;
 	struct open_row *rows;
-	uint32_t n_rows;
+	uint64_t n_seen;
+	struct err *e;
 };
 
 /* A child takes its time from the event it lies in, one row above. */
@@ -38,6 +49,8 @@ static int add_event(void *arg, const struct tvx_entry *en)
 	int64_t end = en->start_ps + (int64_t)en->length_ps;
 	struct open_row *above = en->row ? &a->rows[en->row - 1] : NULL;
 
+	if (!(++a->n_seen % CHECK_EVENTS) && view_check_stop(a->s->stop, a->e))
+		return ERR_CANCELLED;
 	sum->count++;
 	sum->total_ps += en->length_ps;
 	sum->self_ps += en->length_ps;
@@ -49,43 +62,6 @@ static int add_event(void *arg, const struct tvx_entry *en)
 		a->by_name[above->name].self_ps -= en->length_ps;
 	a->rows[en->row] = (struct open_row){ en->name, end, true };
 	return 0;
-}
-
-static int add_track(const struct view *view, const struct view_selection *s, uint32_t file,
-		     uint32_t track, struct sum *by_name, struct err *e)
-{
-	const struct tvx_window w = { .from_ps = s->from_ps, .to_ps = s->to_ps };
-	struct adding a = { .by_name = by_name };
-	const struct tvx_track *t;
-	int rc = view_check_track(view, file, track, &t, e);
-
-	if (rc || t->kind != TVX_EVENTS)
-		return rc;
-	a.rows = xcalloc(t->rows + (size_t)1, sizeof(*a.rows));
-	a.n_rows = t->rows;
-	rc = tvx_query(view->files[file].x, track, &w, add_event, &a, e);
-	free(a.rows);
-	return rc;
-}
-
-/* "FILE.TRACK"; `*at` moves behind it. */
-static bool next_track(const char **at, uint32_t *file, uint32_t *track)
-{
-	char *end;
-	unsigned long f, t;
-
-	if (**at < '0' || **at > '9')
-		return false;
-	f = strtoul(*at, &end, 10);
-	if (*end != '.' || end[1] < '0' || end[1] > '9')
-		return false;
-	t = strtoul(end + 1, &end, 10);
-	if (f > UINT32_MAX || t > UINT32_MAX || (*end && *end != ','))
-		return false;
-	*file = (uint32_t)f;
-	*track = (uint32_t)t;
-	*at = *end ? end + 1 : end;
-	return true;
 }
 
 static int by_text(const void *a, const void *b)
@@ -104,11 +80,6 @@ static int by_total(const void *a, const void *b)
 		return x->total_ps > y->total_ps ? -1 : 1;
 	return by_text(a, b);
 }
-
-struct sums {
-	struct sum *items;
-	size_t n, cap;
-};
 
 static void keep(struct sums *s, const struct view *view, uint32_t file, const struct sum *by_name)
 {
@@ -192,42 +163,47 @@ static void write(const struct sums *s, const struct view *view, struct buf *out
 	json_write(out, doc, 0);
 }
 
+static void keep_file(struct adding *a)
+{
+	if (a->by_name)
+		keep(a->sums, a->view, a->file, a->by_name);
+	free(a->by_name);
+	a->by_name = NULL;
+}
+
+static int add_track(void *arg, const struct view_place *at, const struct tvx_track *t,
+		     struct err *e)
+{
+	struct adding *a = arg;
+	const struct tvx *x = a->view->files[at->file].x;
+	const struct tvx_window w = { .from_ps = a->s->from_ps, .to_ps = a->s->to_ps };
+	int rc;
+
+	if (a->by_name && a->file != at->file)
+		keep_file(a);
+	if (!a->by_name)
+		a->by_name = xcalloc(tvx_names(x) + 1, sizeof(*a->by_name));
+	a->file = at->file;
+	if (t->kind != TVX_EVENTS)
+		return 0;
+	a->rows = xcalloc(t->rows + (size_t)1, sizeof(*a->rows));
+	rc = tvx_query(x, at->track, &w, add_event, a, e);
+	free(a->rows);
+	return rc;
+}
+
 int view_write_selection(const struct view *view, const struct view_selection *s, struct buf *out,
 			 struct err *e)
 {
-	struct sum *by_name = NULL;
-	uint32_t file, track, present = UINT32_MAX, before = 0;
 	struct sums sums = { 0 };
-	const char *at = s->tracks;
-	int rc = 0;
+	struct adding a = { .view = view, .s = s, .sums = &sums, .e = e };
+	int rc = view_each_track(view, s->tracks, add_track, &a, e);
 
-	while (!rc && *at) {
-		/* in order: so that none is read twice */
-		if (!next_track(&at, &file, &track) || file >= view->n_files ||
-		    (present != UINT32_MAX &&
-		     (file < present || (file == present && track <= before)))) {
-			rc = err_set(e, ERR_INVALID,
-				     "tracks '%.40s': use FILE.TRACK,FILE.TRACK in ascending order",
-				     s->tracks);
-			break;
-		}
-		before = track;
-		if (file != present) {
-			if (by_name)
-				keep(&sums, view, present, by_name);
-			free(by_name);
-			by_name = xcalloc(tvx_names(view->files[file].x) + 1, sizeof(*by_name));
-			present = file;
-		}
-		rc = add_track(view, s, file, track, by_name, e);
-	}
-	if (!rc && by_name)
-		keep(&sums, view, present, by_name);
+	keep_file(&a);
 	if (!rc) {
 		join(&sums);
 		write(&sums, view, out);
 	}
-	free(by_name);
 	free(sums.items);
 	return rc;
 }

@@ -58,6 +58,10 @@ void catalogue_write(struct view *view);
 /* A name of a file as JSON, at most `max` bytes of it: clean UTF-8. New reference. */
 json_t *view_name_json(const struct tvx *x, uint32_t name, size_t max);
 
+/* The same of any text. */
+#define VIEW_NAME_BYTES 400
+json_t *view_text_json(const char *text, size_t len, size_t max);
+
 /* A number that JavaScript's numbers cannot hold, as a text. */
 void view_put_ps(json_t *object, const char *key, int64_t ps);
 
@@ -67,5 +71,16 @@ struct xs_source view_source(const struct view_file *f);
 /* The file and track of a place; ERR_NOT_FOUND if there is none. */
 MUST_CHECK int view_check_track(const struct view *view, uint32_t file, uint32_t track,
 				const struct tvx_track **out, struct err *e);
+
+/* Calls fn for each of the tracks "FILE.TRACK,FILE.TRACK,...", which are ascending, until one returns an error. */
+typedef int (*view_track_fn)(void *arg, const struct view_place *at, const struct tvx_track *t,
+			     struct err *e);
+MUST_CHECK int view_each_track(const struct view *view, const char *tracks, view_track_fn fn,
+			       void *arg, struct err *e);
+
+/* By name of the file: whether it matches. The caller frees it. ERR_INVALID for what is no pattern, ERR_LIMIT if it takes too
+ * long. */
+MUST_CHECK int view_match_names(const struct tvx *x, const struct view_search *s, bool **out,
+				struct err *e);
 
 #endif

@@ -4,6 +4,7 @@ import array
 import collections
 import gzip
 import json
+import re
 import shutil
 import urllib.error
 import urllib.request
@@ -176,6 +177,81 @@ def check_selection(c, v, session):
     assert doc["count"] == sum(map(len, want.values())) and int(doc["self_ps"]) <= int(doc["total_ps"])
 
 
+def check_patterns(c, v, session):
+    """Regular expressions count what Python's do; those without a bound are refused."""
+    names = [name for host in {t[0] for t in v.tracks} for _, _, name, _, _ in stored(c, session, host)]
+    for pattern in ("^fusion\\.[0-3]$", "f[1-2]_", "reduce|cudaLaunch", "^all-reduce.1$"):
+        doc = v.ask("search", text=pattern, pattern=1, case=1)
+        assert doc["matches"] == sum(re.search(pattern, name) is not None for name in names) > 0, (pattern, doc["matches"])
+    assert v.ask("search", text="ALL-R.*1$", pattern=1)["matches"] == v.ask("search", text="all-reduce.1")["matches"]
+    for pattern in ("(a", "(a)\\1", "((a{60}){60})", "a" * 201):
+        words = urllib.request.quote(pattern)
+        assert refused(v, f"/search?build={v.doc['build']}&pattern=1&text={words}") == 400, pattern
+
+
+def tree(lines, low, high):
+    """{path: [total, own, count]} of events, each called by the latest one that it lies in, as far as they lie in the window."""
+    out = collections.defaultdict(lambda: [0, 0, 0])
+    for events in lines:
+        calls = []
+        for start, negative, name in sorted((start, -length, name) for name, start, length in events):
+            end = start - negative
+            if start >= high or max(end, start + 1) <= low:
+                continue
+            calls = [c for c in calls if c[0] > start]
+            caller = next((path for last, path in reversed(calls) if last >= end), ())
+            part = max(0, min(end, high) - max(start, low))
+            for at, by in ((caller + (name,), (part, part, 1)), *([(caller, (0, -part, 0))] if caller else [])):
+                out[at] = [a + b for a, b in zip(out[at], by)]
+            calls.append((end, caller + (name,)))
+    return out
+
+
+def check_flame(c, v, session):
+    """A flame graph's boxes and its top functions equal a script's, in the window and by host."""
+    tracks = [(h, f, n) for h, f, _, n, t in v.tracks if t["name"] == "python3"]
+    low, high = 100_000_000_000, 400_000_000_000
+    by_host = {h: [(name, start, length) for _, line, name, start, length in stored(c, session, h) if line == "python3"] for h, _, _ in tracks}
+    want = tree(by_host.values(), low, high)
+    ask = {"from_ps": low, "to_ps": high, "tracks": ",".join(f"{f}.{n}" for _, f, n in tracks)}
+    doc = v.ask("flame", **ask)
+    got, paths = {}, []
+    for parent, name, total, own, number in doc["nodes"]:
+        paths.append((paths[parent] if parent >= 0 else ()) + (doc["names"][name],))
+        got[paths[-1]] = (total, own, number)
+    assert not set(got) - set(want) and len(got) + doc["left_out"] == len(want), (len(got), doc["left_out"], len(want))
+    assert len(got) >= sum(w[0] > doc["total_ns"] for w in want.values()) > 100  # what takes a thousandth of the time
+    for path, (total, own, number) in ((path, want[path]) for path in got):
+        assert got[path][2] == number and abs(got[path][0] - total // 1000) <= 1 and abs(got[path][1] - own // 1000) <= 1, (path, got[path], want[path])
+    top = {t["name"]: t for t in doc["top"]}
+    for name in {path[-1] for path in want}:
+        assert abs(top[name]["self_ns"] - sum(w[1] for path, w in want.items() if path[-1] == name) // 1000) <= 1, name
+        assert abs(top[name]["total_ns"] - sum(w[0] for path, w in want.items() if path[-1] == name and name not in path[:-1]) // 1000) <= 1, name
+    doc = v.ask("flame", group="host", **ask)
+    assert sorted(doc["names"][n[1]] for n in doc["nodes"] if n[0] < 0) == sorted(by_host)
+    assert refused(v, f"/flame?build={v.doc['build']}&from_ps=0&to_ps=9&tracks=0.0&group=x") == 400
+
+
+def check_durations(c, v, session):
+    """All events of a name: exact sums and extremes, quantiles within 1 %, every event in a bin, and the longest first."""
+    host, file, _, track, t = next(t for t in v.tracks if t[4]["name"] == "Stream #7 (Compute)")
+    name = v.ask("event", file=file, track=track, event=t["events"] // 2)["name"]
+    lengths = {h: sorted(length for _, _, n, _, length in stored(c, session, h) if n == name) for h in {t[0] for t in v.tracks}}
+    every = sorted(sum(lengths.values(), []))
+    doc = v.ask("durations", file=file, track=track, event=t["events"] // 2, from_ps=-(1 << 59), to_ps=1 << 59)
+    assert doc["name"] == name and doc["count"] == len(every) and int(doc["total_ps"]) == sum(every), doc
+    assert (int(doc["min_ps"]), int(doc["max_ps"])) == (every[0], every[-1])
+    for share, key in ((.5, "p50_ps"), (.9, "p90_ps"), (.99, "p99_ps")):
+        assert abs(int(doc[key]) / every[min(int(share * len(every)), len(every) - 1)] - 1) < .01, (key, doc[key])
+    for low, high, number in doc["bins"]:
+        assert number == sum(low <= length < high for length in every), (low, high, number)
+    assert sum(b[2] for b in doc["bins"]) == len(every)
+    assert {h["host"]: (h["count"], int(h["total_ps"]), int(h["max_ps"])) for h in doc["hosts"]} == {h: (len(x), sum(x), x[-1]) for h, x in lengths.items()}
+    assert [int(x["duration_ps"]) for x in doc["longest"]] == every[:-9:-1]
+    first = doc["longest"][0]
+    assert int(v.ask("event", file=first["file"], track=first["track"], event=first["event"])["duration_ps"]) == every[-1]
+
+
 def refused(v, path):
     try:
         v.fetch(path)
@@ -205,6 +281,9 @@ def test_answers():
         check_events(c, v, session)
         check_search(c, v, session)
         check_selection(c, v, session)
+        check_patterns(c, v, session)
+        check_flame(c, v, session)
+        check_durations(c, v, session)
         check_refusals(v)
         kept = c.dir / "agg-spool/views" / session
         index = kept / "host-0.xplane.pb.tvx"

@@ -156,6 +156,12 @@ const char *http_identity(const struct http_req *req)
 	return "";
 }
 
+bool http_is_gone(struct http_req *req)
+{
+	(void)req;
+	return false;
+}
+
 const char *http_identity_error(const struct http_req *req)
 {
 	(void)req;
