@@ -9,7 +9,7 @@ import shutil
 import urllib.error
 import urllib.request
 
-from lib import traces
+from lib import schema, traces
 from lib.browser import Browser
 from lib.cluster import Cluster, SkipTest, main, wait_until
 
@@ -27,6 +27,7 @@ class View:
 
     def open(self):
         doc = json.loads(self.fetch("")[1])
+        schema.check(doc, "view")
         return doc if doc["state"] == "ready" else None
 
     def fetch(self, path, headers=None):
@@ -35,7 +36,9 @@ class View:
 
     def ask(self, what, **query):
         words = "&".join(f"{k}={urllib.request.quote(str(v))}" for k, v in {"build": self.doc["build"], **query}.items())
-        return json.loads(self.fetch(f"/{what}?{words}")[1])
+        doc = json.loads(self.fetch(f"/{what}?{words}")[1])
+        schema.check(doc, f"view-{what}")
+        return doc
 
     def tile(self, file, group, shift, index):
         """{track: [(start_ps, length_ps, name, event, count, row)]}, positions as exact as the tile has them."""

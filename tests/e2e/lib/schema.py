@@ -31,9 +31,9 @@ ANSWERS = {
     "POST /api/v1/imports": "import", "PUT /api/v1/imports/*/files/*": "import-file", "DELETE /api/v1/imports/*": "deleted",
     "POST /api/v1/imports/*/commit": "manifest",
     "POST /api/v1/sessions/*/links": "shared", "GET /shared/*/*": None, "GET /s/*": None,
-    # docs/viewer.md describes these; view_test.py holds them against the stored files
-    "GET /api/v1/sessions/*/view": None, "GET /api/v1/sessions/*/view/tile": None, "GET /api/v1/sessions/*/view/event": None,
-    "GET /api/v1/sessions/*/view/search": None, "GET /api/v1/sessions/*/view/next": None, "GET /api/v1/sessions/*/view/selection": None,
+    # view_test.py holds these against the stored files
+    "GET /api/v1/sessions/*/view": "view", "GET /api/v1/sessions/*/view/tile": None,
+    **{f"GET /api/v1/sessions/*/view/{what}": f"view-{what}" for what in ("event", "search", "next", "selection", "flame", "durations")},
     "GET /api/v1/events": {"hosts": "hosts", "capture": "capture", "sessions": "session"},
     "GET /healthz": None,
     "GET /readyz": None,
