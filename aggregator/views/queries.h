@@ -4,7 +4,7 @@
  * caller holds the view. docs/viewer.md has the answers' members and the bytes of a tile.
  *
  * A place names an event in a session: file, track of the file, number of the event on the track. `stop` becomes true
- * when nobody waits for the answer any more: then they end with ERR_CANCELLED. It may be NULL.
+ * when no client waits for the answer any more: then they end with ERR_CANCELLED. It may be NULL.
  */
 #ifndef AGGREGATOR_VIEWS_QUERIES_H
 #define AGGREGATOR_VIEWS_QUERIES_H
@@ -92,12 +92,12 @@ struct view_durations {
 MUST_CHECK int view_write_durations(const struct view *view, const struct view_durations *d,
 				    struct buf *out, struct err *e);
 
-/* Whether nobody waits for the answer; an error then. */
+/* Whether the client is gone; an error then. */
 MUST_CHECK static inline int view_check_stop(const atomic_bool *stop, struct err *e)
 {
 	if (!stop || !atomic_load_explicit(stop, memory_order_relaxed))
 		return 0;
-	return err_set(e, ERR_CANCELLED, "nobody waits for the answer");
+	return err_set(e, ERR_CANCELLED, "the client is gone");
 }
 
 /* Compresses an answer with gzip, if that makes it shorter; returns whether it did. */
