@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "cli/api.h"
 #include "cli/cmd.h"
+#include "cli/export_trace.h"
 #include "cli/refined.h"
 #include "proto/names.h"
 
@@ -17,26 +18,20 @@ struct conf {
 	char *output;
 	struct conf_list host;
 	bool refined;
+	struct export_conf trace;
 };
 
 static const struct conf_field fields[] = {
 	CONF(struct conf, format, "xspace",
-	     "xspace: <host>.xplane.pb files in a directory XProf opens"),
+	     "xspace: <host>.xplane.pb files in a directory XProf opens; pftrace: one file for "
+	     "Perfetto; json: one of Chrome's trace events"),
 	CONF(struct conf, output, ".", "the directory (also -o)"),
 	CONF_ONCE(struct conf, host, NULL, "this host only"),
 	CONF_ONCE(struct conf, refined, NULL, "move hosts' times as computed by capture --refine"),
+	EXPORT_FIELDS(struct conf, trace),
 	API_FIELDS(struct conf),
 	{ 0 }
 };
-
-static bool is_wanted(const struct conf *conf, const char *host)
-{
-	for (size_t i = 0; i < conf->host.n; i++) {
-		if (!strcmp(conf->host.items[i], host))
-			return true;
-	}
-	return conf->host.n == 0;
-}
 
 struct job {
 	const struct conf *conf;
@@ -90,7 +85,7 @@ static int fetch_files(const struct job *job, struct err *e)
 
 	json_array_foreach(json_object_get(job->manifest, "hosts"), i, host)
 	{
-		int rc = is_wanted(job->conf, json_get_text(host, "host"))
+		int rc = export_wants_host(&job->conf->host, json_get_text(host, "host"))
 				 ? fetch_host(job, host, e)
 				 : 0;
 
@@ -110,14 +105,13 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 	json_t *manifest = NULL;
 	char *path = NULL;
 	char *dir = NULL;
-	int rc;
+	int rc = export_check(&conf->trace, conf->format, e);
 
 	(void)argc;
-	if (strcmp(conf->format, "xspace")) {
-		rc = err_set(e, ERR_INVALID, "format '%s': only xspace can be exported",
-			     conf->format);
+	if (!rc && conf->refined && export_is_trace(conf->format))
+		rc = err_set(e, ERR_INVALID, "--refined goes with --format xspace");
+	if (rc)
 		goto out;
-	}
 	if (!name_is_session(argv[0])) {
 		rc = err_set(e, ERR_INVALID, "'%s' is not a session; see tutti sessions", argv[0]);
 		goto out;
@@ -126,6 +120,17 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 	rc = api_call(&conf->api, "GET", path, NULL, &manifest, e);
 	if (!rc && conf->refined)
 		rc = refined_check(manifest, e);
+	if (!rc && export_is_trace(conf->format)) {
+		const struct export_job trace = { .api = &conf->api,
+						  .conf = &conf->trace,
+						  .format = conf->format,
+						  .manifest = manifest,
+						  .hosts = &conf->host,
+						  .output = conf->output };
+
+		rc = export_trace(&trace, e);
+		goto out;
+	}
 	if (rc)
 		goto out;
 	dir = xasprintf("%s/plugins/profile/%s", conf->output, argv[0]);

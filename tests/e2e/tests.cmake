@@ -48,6 +48,7 @@ e2e_test(upload "e2e")
 e2e_test(files "e2e")
 e2e_test(logs "e2e")
 e2e_test(import "e2e")
+e2e_test(export "e2e")
 if(NOT TUTTI_SANITIZE STREQUAL thread)	# an agent that ends beside a stuck worker leaves a thread; PyTorch's workers are the other tracers'
 	e2e_test(stop "e2e")
 	e2e_test(pytorch "e2e")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two tables of a building: each text once, and numbers by number. Private to xspace/tvx/. */
+/* Two tables of a building: each text once, and numbers by number. Private to xspace/. */
 #ifndef XSPACE_TVX_NAMES_H
 #define XSPACE_TVX_NAMES_H
 

@@ -56,7 +56,7 @@ STORED = {
 PRINTED = {
     "hosts": ["hosts"], "clock": ["hosts"], "sessions": ["sessions"], "delete": ["deleted", "deleted-many"], "fetch": ["fetched"], "pin": ["pinned"], "unpin": ["pinned"], "share": ["shared"],
     "capture": ["manifest", "capture", "setting-list"], "snapshot": ["manifest", "capture", "series"], "retry": ["manifest", "capture"], "show": ["manifest", "capture"],
-    "cancel": ["capture"], "start": ["session"], "import": ["imported", "imported-sessions"], "stop": ["session", "capture"], "status": ["agent-status"],
+    "cancel": ["capture"], "start": ["session"], "import": ["imported", "imported-sessions"], "export": ["exported", "exported-trace"], "stop": ["session", "capture"], "status": ["agent-status"],
     "store": ["store-check"],
 }
 

@@ -5,6 +5,7 @@ foreach(name wire_test build_test read_test rebase_test merge_test summary_test 
 endforeach()
 fuzz_test(xspace USES xspace)
 fuzz_test(kineto USES xspace)
+fuzz_test(exits USES xspace)
 fuzz_test(tvx USES xspace)
 fuzz_test(causality USES xspace)
 add_test(NAME unit/xspace/kineto_oracle COMMAND ${CMAKE_SOURCE_DIR}/tests/e2e/python.sh ${CMAKE_CURRENT_LIST_DIR}/kineto_oracle.py

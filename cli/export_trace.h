@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A session as one file in the format of another viewer. */
+#ifndef CLI_EXPORT_TRACE_H
+#define CLI_EXPORT_TRACE_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+#include "cli/api.h"
+
+struct export_conf {
+	int64_t from_ns, to_ns, min_duration_ns;
+	struct conf_list track;
+	bool ignore_device, ignore_system;
+	char *primary_group, *secondary_group;
+};
+
+#define EXPORT_FIELDS(T, m) \
+	EXPORT_FIELD(T, m, from_ns, CONF_TIME, "0", \
+		     "pftrace, json: events from this time on, since T0"), \
+		EXPORT_FIELD(T, m, to_ns, CONF_TIME, "0", \
+			     "pftrace, json: events up to this time since T0; 0 = to the end"), \
+		EXPORT_FIELD(T, m, min_duration_ns, CONF_TIME, "0", \
+			     "pftrace, json: only events that last so long, like 10us"), \
+		EXPORT_FIELD(T, m, track, CONF_LIST, NULL, \
+			     "pftrace, json: only tracks whose PLANE/LINE this pattern matches, " \
+			     "with * and ?; " \
+			     "may be repeated"), \
+		EXPORT_FIELD(T, m, ignore_device, CONF_BOOL, NULL, \
+			     "pftrace, json: without planes of devices"), \
+		EXPORT_FIELD(T, m, ignore_system, CONF_BOOL, NULL, \
+			     "pftrace, json: without planes of the host's programs"), \
+		EXPORT_FIELD(T, m, primary_group, CONF_STR, NULL, \
+			     "pftrace: what tracks are grouped by: host, process, device, plane, " \
+			     "line, with commas " \
+			     "(also instance_id, process_id, lnc_idx, thread_id)"), \
+		EXPORT_FIELD(T, m, secondary_group, CONF_STR, NULL, \
+			     "pftrace: what a row in a group is named by, and lines of one name " \
+			     "share a row")
+
+/* The flag is named by the member alone. */
+#define EXPORT_FIELD(T, m, member, kind, value, help) \
+	{ \
+#member, kind, offsetof(T, m.member), value, help, true, 0, 0 \
+	}
+
+struct export_job {
+	const struct api_conf *api;
+	const struct export_conf *conf;
+	const char *format;
+	const json_t *manifest;
+	const struct conf_list *hosts; /* empty = all */
+	const char *output; /* the folder */
+};
+
+bool export_is_trace(const char *format);
+bool export_wants_host(const struct conf_list *hosts, const char *host);
+
+/* ERR_INVALID for a format that there is not, and for a setting that is wrong or not of this format. */
+MUST_CHECK int export_check(const struct export_conf *conf, const char *format, struct err *e);
+
+/* Writes OUTPUT/SESSION.pftrace or OUTPUT/SESSION.trace.json, and prints what is in it. */
+MUST_CHECK int export_trace(const struct export_job *job, struct err *e);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as an XSpace in the formats of other viewers. Both must agree on what is in it, and end what they begin. */
+#include "xspace/exits/exits.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static int ends(const struct buf *text, const char *with)
+{
+	size_t n = strlen(with);
+
+	return text->len >= n && !memcmp(text->data + text->len - n, with, n);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	/* the first byte draws the settings */
+	const struct exit_conf conf = {
+		.t0_unix_ns = size && data[0] & 1 ? INT64_C(1700000000000000000) : 0,
+		.filter = { .from_ns = size && data[0] & 2 ? 1000 : -1000,
+			    .to_ns = INT64_MAX / 1000,
+			    .min_ns = size && data[0] & 4 ? 5 : 0 },
+		.primary = size && data[0] & 8 ? EXIT_BY_HOST | EXIT_BY_PROCESS : 0,
+		.secondary = size && data[0] & 16 ? EXIT_BY_PLANE | EXIT_BY_LINE : 0
+	};
+	const struct exit_host host = { .name = "host", .clock_bound_ns = (int64_t)size - 10 };
+	const struct xs_source in = xs_source_memory(data, size);
+	struct buf trace = BUF_INIT, json = BUF_INIT;
+	const struct xs_sink to_trace = xs_sink_buf(&trace), to_json = xs_sink_buf(&json);
+	struct pftrace *p = pftrace_new(&conf, &to_trace);
+	struct chrome_trace *t = chrome_trace_new(&conf, &to_json);
+	struct exit_counts a, b;
+	int first = pftrace_add(p, &host, &in, NULL),
+	    second = chrome_trace_add(t, &host, &in, NULL);
+
+	if (first != second || pftrace_end(p, &a, NULL) || chrome_trace_end(t, &b, NULL))
+		abort();
+	if (a.slices != b.slices || a.samples != b.samples || a.left_out != b.left_out ||
+	    a.filtered != b.filtered || a.bytes != trace.len || !ends(&json, "\n]}\n"))
+		abort();
+	pftrace_free(p);
+	chrome_trace_free(t);
+	buf_release(&trace);
+	buf_release(&json);
+	return 0;
+}

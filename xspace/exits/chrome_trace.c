@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chrome's trace events: a "process" for each plane of a host, a "thread" for each lane of a line. Times are decimals of
+ * microseconds with three digits, which are whole nanoseconds: a reader that rounds them finds no overlap.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clean_text.h"
+#include "base/mem.h"
+#include "xspace/exits/lanes.h"
+
+#define FLUSH_BYTES ((size_t)1 << 20)
+
+struct chrome_trace {
+	struct exit_conf conf;
+	struct xs_sink out;
+	struct exit_counts counts;
+	struct buf text;
+	bool is_begun; /* an event has been written */
+	unsigned int pid, tid; /* of the plane, of the line's first lane */
+	const struct exit_host *host;
+	char plane[1024], line[1024];
+	bool plane_is_told;
+	uint32_t n_lanes; /* that are told */
+	struct lanes_names names, stat_names;
+	struct err *e;
+};
+
+/* ---- text ---- */
+
+static int flush(struct chrome_trace *t)
+{
+	int rc = t->text.len ? t->out.write(t->out.arg, t->text.data, t->text.len, t->e) : 0;
+
+	t->counts.bytes += t->text.len;
+	buf_reset(&t->text);
+	return rc;
+}
+
+static void put_string(struct chrome_trace *t, const char *s, size_t len)
+{
+	char clean[EXIT_NAME_MAX + 1];
+	size_t n = clean_text(clean, sizeof(clean), s, len);
+
+	buf_add_u8(&t->text, '"');
+	for (size_t i = 0; i < n; i++) {
+		if (clean[i] == '"' || clean[i] == '\\')
+			buf_add_u8(&t->text, '\\');
+		buf_add_u8(&t->text, (uint8_t)clean[i]);
+	}
+	buf_add_u8(&t->text, '"');
+}
+
+static void put_time(struct chrome_trace *t, int64_t ns)
+{
+	uint64_t n = ns < 0 ? (uint64_t)-ns : (uint64_t)ns;
+
+	buf_addf(&t->text, "%s%" PRIu64 ".%03u", ns < 0 ? "-" : "", n / 1000,
+		 (unsigned int)(n % 1000));
+}
+
+static void begin_event(struct chrome_trace *t, char phase, unsigned int tid)
+{
+	buf_addf(&t->text, "%s\n{\"ph\":\"%c\",\"pid\":%u,\"tid\":%u", t->is_begun ? "," : "",
+		 phase, t->pid, tid);
+	t->is_begun = true;
+}
+
+static int end_event(struct chrome_trace *t)
+{
+	buf_add_u8(&t->text, '}');
+	return t->text.len < FLUSH_BYTES ? 0 : flush(t);
+}
+
+static int put_name(struct chrome_trace *t, const char *what, unsigned int tid, const char *name)
+{
+	begin_event(t, 'M', tid);
+	buf_addf(&t->text, ",\"name\":\"%s\",\"args\":{\"name\":", what);
+	put_string(t, name, strlen(name));
+	buf_add_u8(&t->text, '}');
+	return end_event(t);
+}
+
+/* ---- the visitor ---- */
+
+static int on_plane(void *arg, const struct xs_plane *plane)
+{
+	struct chrome_trace *t = arg;
+
+	snprintf(t->plane, sizeof(t->plane), "%s", plane->name);
+	t->plane_is_told = false;
+	t->tid = 0;
+	t->n_lanes = 0;
+	return 0;
+}
+
+static int on_line(void *arg, const struct xs_line *line, bool is_counters)
+{
+	struct chrome_trace *t = arg;
+	char name[1200];
+
+	t->tid += t->n_lanes;
+	t->n_lanes = 0;
+	(void)is_counters;
+	snprintf(t->line, sizeof(t->line), "%s", line->display_name);
+	if (t->plane_is_told)
+		return 0;
+	t->plane_is_told = true;
+	t->pid++;
+	t->tid = 1;
+	snprintf(name, sizeof(name), "%.128s %s", t->host->name, t->plane);
+	return put_name(t, "process_name", 0, name);
+}
+
+static int tell_lanes(struct chrome_trace *t, uint32_t lane)
+{
+	char name[1100];
+	int rc = 0;
+
+	for (; t->n_lanes <= lane && !rc; t->n_lanes++) {
+		snprintf(name, sizeof(name), t->n_lanes ? "%s (%u)" : "%s", t->line,
+			 t->n_lanes + 1);
+		rc = put_name(t, "thread_name", t->tid + t->n_lanes, name);
+		t->counts.tracks++;
+	}
+	return rc;
+}
+
+static void put_event_name(struct chrome_trace *t, uint32_t number)
+{
+	const char *name = "?";
+	size_t len = 1;
+
+	if (number != LANES_NO_NAME)
+		name = lanes_text(&t->names, number, &len);
+	buf_add_str(&t->text, ",\"name\":");
+	put_string(t, name, len);
+}
+
+static void put_value(struct chrome_trace *t, const struct xs_stat *s)
+{
+	const char *text;
+	size_t len;
+
+	switch (s->kind) {
+	case XS_DOUBLE:
+		buf_addf(&t->text, isfinite(s->d) ? "%.17g" : "null", s->d);
+		return;
+	case XS_UINT:
+		buf_addf(&t->text, "%" PRIu64, s->u);
+		return;
+	case XS_INT:
+		buf_addf(&t->text, "%" PRId64, s->i);
+		return;
+	case XS_REF:
+		text = lanes_text(&t->stat_names, (uint32_t)s->u, &len);
+		put_string(t, text, len);
+		return;
+	default:
+		put_string(t, (const char *)s->bytes, s->len);
+	}
+}
+
+/* Of equal names only the last may stay: objects of JSON have each name once. */
+static bool has_later(const struct lane_event *ev, size_t i)
+{
+	for (size_t k = i + 1; k < ev->n_stats; k++) {
+		if (ev->stats[k].metadata_id == ev->stats[i].metadata_id)
+			return true;
+	}
+	return false;
+}
+
+static void put_args(struct chrome_trace *t, const struct lane_event *ev)
+{
+	const char *comma = "";
+
+	for (size_t i = 0; i < ev->n_stats; i++) {
+		const struct xs_stat *s = &ev->stats[i];
+		const char *name;
+		size_t len;
+
+		if (s->metadata_id == LANES_NO_NAME || has_later(ev, i) ||
+		    (s->kind == XS_REF && s->u == LANES_NO_NAME))
+			continue;
+		buf_addf(&t->text, "%s", *comma ? comma : ",\"args\":{");
+		comma = ",";
+		name = lanes_text(&t->stat_names, (uint32_t)s->metadata_id, &len);
+		put_string(t, name, len);
+		buf_add_u8(&t->text, ':');
+		put_value(t, s);
+	}
+	if (*comma)
+		buf_add_u8(&t->text, '}');
+}
+
+static int on_begin(void *arg, const struct lane_event *ev)
+{
+	struct chrome_trace *t = arg;
+	int rc = tell_lanes(t, ev->lane);
+
+	if (rc)
+		return rc;
+	begin_event(t, 'X', t->tid + ev->lane);
+	put_event_name(t, ev->name);
+	buf_add_str(&t->text, ",\"ts\":");
+	put_time(t, ev->start_ns);
+	buf_add_str(&t->text, ",\"dur\":");
+	put_time(t, ev->end_ns - ev->start_ns);
+	put_args(t, ev);
+	t->counts.slices++;
+	return end_event(t);
+}
+
+static int on_end(void *arg, uint32_t lane, int64_t end_ns)
+{
+	(void)arg;
+	(void)lane;
+	(void)end_ns;
+	return 0;
+}
+
+static int on_sample(void *arg, uint32_t name, int64_t at_ns, double value)
+{
+	struct chrome_trace *t = arg;
+
+	begin_event(t, 'C', t->tid);
+	put_event_name(t, name);
+	buf_add_str(&t->text, ",\"ts\":");
+	put_time(t, at_ns);
+	buf_addf(&t->text,
+		 isfinite(value) ? ",\"args\":{\"value\":%.17g}" : ",\"args\":{\"value\":0}",
+		 value);
+	t->counts.samples++;
+	return end_event(t);
+}
+
+/* ---- all ---- */
+
+struct chrome_trace *chrome_trace_new(const struct exit_conf *conf, const struct xs_sink *out)
+{
+	struct chrome_trace *t = xcalloc(1, sizeof(*t));
+
+	t->conf = *conf;
+	t->out = *out;
+	buf_addf(&t->text,
+		 "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"t0_unix_ns\":\"%" PRId64
+		 "\"},\"traceEvents\":[",
+		 conf->t0_unix_ns);
+	return t;
+}
+
+int chrome_trace_add(struct chrome_trace *t, const struct exit_host *host,
+		     const struct xs_source *in, struct err *e)
+{
+	static const struct lanes_visitor visitor = {
+		.plane = on_plane,
+		.line = on_line,
+		.begin = on_begin,
+		.end = on_end,
+		.sample = on_sample,
+	};
+	struct lanes_result result = { 0 };
+	int rc;
+
+	t->e = e;
+	t->host = host;
+	rc = lanes_read(in, &t->conf.filter, &visitor, t, &t->names, &t->stat_names, &result, e);
+	t->counts.filtered += result.filtered;
+	t->counts.untimed += result.untimed;
+	t->counts.left_out += result.left_out;
+	return rc;
+}
+
+int chrome_trace_end(struct chrome_trace *t, struct exit_counts *counts, struct err *e)
+{
+	int rc;
+
+	t->e = e;
+	buf_add_str(&t->text, "\n]}\n");
+	rc = flush(t);
+	*counts = t->counts;
+	return rc;
+}
+
+void chrome_trace_free(struct chrome_trace *t)
+{
+	if (!t)
+		return;
+	buf_release(&t->text);
+	free(t);
+}

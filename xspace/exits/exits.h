@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files of a session in the formats of other viewers: Perfetto's own (pftrace), and Chrome's JSON. Files are added one
+ * after the other; memory is bounded whatever their size: names of one plane, and some 60 MB of one line's events. Pure:
+ * no files, no clock, no threads. Nothing in an XSpace is trusted: ERR_INVALID names the offset.
+ *
+ * Both formats have whole nanoseconds: begins and ends of events are rounded down, each by itself, so that what is
+ * nested stays nested and what follows does not overlap. Events of a line that overlap otherwise get a further track,
+ * "NAME (2)". Aggregates, which have no time, are only counted.
+ */
+#ifndef XSPACE_EXITS_EXITS_H
+#define XSPACE_EXITS_EXITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "xspace/xspace.h"
+
+/* Which events go out. Zeroed, but for to_ns: all of them. */
+struct exit_filter {
+	int64_t from_ns, to_ns; /* since T0: events that overlap [from, to), whole */
+	int64_t min_ns; /* and are no shorter; counters' samples have no length */
+	bool no_devices, no_hosts; /* planes "/device:...", all others */
+	bool (*wants)(void *arg, const char *plane, const char *line); /* NULL = all */
+	void *arg;
+};
+
+/* What is known of a file's host. */
+struct exit_host {
+	const char *name;
+	int64_t clock_bound_ns; /* below 0 = unknown */
+};
+
+struct exit_counts {
+	uint64_t slices, samples, flow_ends, tracks; /* written */
+	uint64_t filtered; /* events that the filter holds back */
+	uint64_t untimed; /* aggregates */
+	uint64_t
+		left_out; /* their time is out of range, or more than EXIT_LANES_MAX of a line overlap */
+	uint64_t bytes;
+};
+
+#define EXIT_LANES_MAX 256 /* tracks of one line */
+#define EXIT_NAME_MAX  4096 /* bytes of a name; longer ones are cut */
+#define EXIT_STATS_MAX 256 /* of an event; binary ones, and those of its metadata, are left out */
+
+/* By what tracks are grouped. */
+enum exit_group {
+	EXIT_BY_HOST = 1,
+	EXIT_BY_PROCESS = 2, /* the plane's process; planes without one are named */
+	EXIT_BY_DEVICE = 4, /* of a device its name; "host" for all others */
+	EXIT_BY_PLANE = 8,
+	EXIT_BY_LINE = 16,
+};
+
+struct exit_conf {
+	int64_t t0_unix_ns;
+	struct exit_filter filter;
+	unsigned int primary,
+		secondary; /* sums of enum exit_group; 0 = host, then plane, then line */
+};
+
+/* A trace of Perfetto. `conf` and `out` are copied. */
+struct pftrace;
+struct pftrace *pftrace_new(const struct exit_conf *conf, const struct xs_sink *out);
+MUST_CHECK int pftrace_add(struct pftrace *p, const struct exit_host *host,
+			   const struct xs_source *in, struct err *e);
+MUST_CHECK int pftrace_end(struct pftrace *p, struct exit_counts *counts, struct err *e);
+void pftrace_free(struct pftrace *p); /* NULL is fine */
+
+/* Chrome's trace events: {"traceEvents": [...]}; `primary` and `secondary` are not used. */
+struct chrome_trace;
+struct chrome_trace *chrome_trace_new(const struct exit_conf *conf, const struct xs_sink *out);
+MUST_CHECK int chrome_trace_add(struct chrome_trace *t, const struct exit_host *host,
+				const struct xs_source *in, struct err *e);
+MUST_CHECK int chrome_trace_end(struct chrome_trace *t, struct exit_counts *counts, struct err *e);
+void chrome_trace_free(struct chrome_trace *t); /* NULL is fine */
+
+#endif

@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Perfetto's own format: a file is packets, one after the other (protos/perfetto/trace/trace_packet.proto). Each plane is a
+ * sequence of its own, with names that are written once in it; each lane of a line, and each counter, is a track. Times count
+ * on a clock of the sequence, whose zero lies BEFORE_NS before T0; a snapshot of clocks says where that is.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clean_text.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "xspace/exits/lanes.h"
+
+#define BEFORE_NS   INT64_C(3600000000000) /* events that begin earlier have no place */
+#define FLUSH_BYTES ((size_t)1 << 20)
+
+enum {
+	CLOCK_REALTIME_ID = 1,
+	CLOCK_BOOTTIME_ID = 6,
+	CLOCK_OWN = 64, /* of a sequence */
+};
+
+/* Numbers of fields. */
+enum {
+	TRACE_PACKET = 1,
+	PACKET_CLOCKS = 6,
+	PACKET_TIME = 8,
+	PACKET_SEQUENCE = 10,
+	PACKET_EVENT = 11,
+	PACKET_INTERNED = 12,
+	PACKET_FLAGS = 13,
+	PACKET_CLOCK_ID = 58,
+	PACKET_DEFAULTS = 59,
+	PACKET_TRACK = 60,
+	CLOCKS_CLOCK = 1,
+	TRACK_UUID = 1,
+	TRACK_NAME = 2,
+	TRACK_PARENT = 5,
+	TRACK_COUNTER = 8,
+	TRACK_CHILD_ORDER = 11,
+	TRACK_RANK = 12,
+	TRACK_DESCRIPTION = 14,
+	TRACK_MERGE = 15,
+	EVENT_ARG = 4,
+	EVENT_TYPE = 9,
+	EVENT_NAME_IID = 10,
+	EVENT_TRACK = 11,
+	EVENT_DOUBLE = 44,
+	EVENT_FLOW = 47,
+	INTERNED_EVENT_NAME = 2,
+	INTERNED_ARG_NAME = 3,
+	INTERNED_ARG_TEXT = 29,
+	ARG_NAME_IID = 1,
+	ARG_UINT = 3,
+	ARG_INT = 4,
+	ARG_DOUBLE = 5,
+	ARG_TEXT = 6,
+	ARG_TEXT_IID = 17,
+};
+
+enum { SLICE_BEGIN = 1, SLICE_END = 2, INSTANT = 3, COUNTER = 4 };
+enum { FLAG_CLEARED = 1, FLAG_NEEDS_STATE = 2 };
+enum { ORDER_EXPLICIT = 3 };
+enum { MERGE_BY_NAME = 1, MERGE_NONE = 2 };
+
+/* A track that several lines share: a group of tracks, or of the whole. */
+struct group {
+	uint64_t key; /* the hash of its parent's uuid and its name */
+	uint64_t uuid;
+};
+
+struct pftrace {
+	struct exit_conf conf;
+	struct xs_sink out;
+	struct exit_counts counts;
+	struct buf text; /* packets that the sink has not got */
+	struct buf packet, inner, deep; /* of the packet that is made */
+	struct buf interned; /* of the next packet */
+	uint64_t last_uuid;
+	uint32_t sequence;
+	struct group *groups;
+	size_t n_groups;
+	/* the present host and plane */
+	const struct exit_host *host;
+	uint64_t host_uuid, plane_uuid, parent_uuid; /* parent: of the present line */
+	char plane[1024], process[64];
+	bool is_begun; /* the sequence is */
+	struct lanes_names names, stat_names;
+	uint8_t *sent_names, *sent_stats, *sent_texts; /* a flag for each name */
+	size_t n_names, n_stats;
+	/* the present line */
+	char line[1100];
+	uint64_t *lane_uuids; /* by lane; 0 = none yet */
+	/* counters of the plane: uuids by name's number */
+	uint64_t *counter_uuids;
+	uint32_t stat_flow;
+	unsigned int rank;
+	struct err *e;
+};
+
+/* ---- fields ---- */
+
+static void put_tag(struct buf *b, uint32_t field, unsigned int type)
+{
+	buf_add_varint(b, (uint64_t)field << 3 | type);
+}
+
+static void put_uint(struct buf *b, uint32_t field, uint64_t v)
+{
+	put_tag(b, field, 0);
+	buf_add_varint(b, v);
+}
+
+static void put_fixed(struct buf *b, uint32_t field, uint64_t v)
+{
+	put_tag(b, field, 1);
+	for (int i = 0; i < 64; i += 8)
+		buf_add_u8(b, (uint8_t)(v >> i));
+}
+
+static void put_double(struct buf *b, uint32_t field, double v)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &v, sizeof(bits));
+	put_fixed(b, field, bits);
+}
+
+static void put_bytes(struct buf *b, uint32_t field, const void *data, size_t len)
+{
+	put_tag(b, field, 2);
+	buf_add_varint(b, len);
+	buf_add(b, data, len);
+}
+
+static void put_text(struct buf *b, uint32_t field, const char *text)
+{
+	put_bytes(b, field, text, strlen(text));
+}
+
+static void put_message(struct buf *b, uint32_t field, struct buf *message)
+{
+	put_bytes(b, field, message->data, message->len);
+	buf_reset(message);
+}
+
+/* ---- packets ---- */
+
+static int flush(struct pftrace *p)
+{
+	int rc = p->text.len ? p->out.write(p->out.arg, p->text.data, p->text.len, p->e) : 0;
+
+	p->counts.bytes += p->text.len;
+	buf_reset(&p->text);
+	return rc;
+}
+
+static int put_packet(struct pftrace *p)
+{
+	put_message(&p->text, TRACE_PACKET, &p->packet);
+	return p->text.len < FLUSH_BYTES ? 0 : flush(p);
+}
+
+struct track {
+	const char *name, *description;
+	uint64_t parent;
+	unsigned int merge;
+	bool is_counter;
+};
+
+static int put_track(struct pftrace *p, const struct track *t, uint64_t *uuid)
+{
+	char name[EXIT_NAME_MAX + 1];
+
+	clean_text(name, sizeof(name), t->name, strlen(t->name));
+	*uuid = ++p->last_uuid;
+	put_uint(&p->inner, TRACK_UUID, *uuid);
+	put_text(&p->inner, TRACK_NAME, name);
+	if (t->parent)
+		put_uint(&p->inner, TRACK_PARENT, t->parent);
+	if (t->is_counter)
+		put_bytes(&p->inner, TRACK_COUNTER, "", 0);
+	put_uint(&p->inner, TRACK_CHILD_ORDER, ORDER_EXPLICIT);
+	put_uint(&p->inner, TRACK_RANK, ++p->rank);
+	if (t->description)
+		put_text(&p->inner, TRACK_DESCRIPTION, t->description);
+	put_uint(&p->inner, TRACK_MERGE, t->merge);
+	put_message(&p->packet, PACKET_TRACK, &p->inner);
+	put_uint(&p->packet, PACKET_SEQUENCE, 1);
+	return put_packet(p);
+}
+
+static void put_clock(struct pftrace *p, uint64_t id, uint64_t ns)
+{
+	put_uint(&p->deep, 1, id);
+	put_uint(&p->deep, 2, ns);
+	put_message(&p->inner, CLOCKS_CLOCK, &p->deep);
+}
+
+/* The first packet of a plane's sequence. */
+static int begin_sequence(struct pftrace *p)
+{
+	int64_t base_ns = p->conf.t0_unix_ns - BEFORE_NS;
+	uint64_t base = base_ns > 0 ? (uint64_t)base_ns : 0;
+
+	p->is_begun = true;
+	put_clock(p, CLOCK_BOOTTIME_ID, base);
+	put_clock(p, CLOCK_REALTIME_ID, base);
+	put_clock(p, CLOCK_OWN, 0);
+	put_message(&p->packet, PACKET_CLOCKS, &p->inner);
+	put_uint(&p->inner, PACKET_CLOCK_ID, CLOCK_OWN);
+	put_message(&p->packet, PACKET_DEFAULTS, &p->inner);
+	put_uint(&p->packet, PACKET_SEQUENCE, p->sequence);
+	put_uint(&p->packet, PACKET_FLAGS, FLAG_CLEARED | FLAG_NEEDS_STATE);
+	return put_packet(p);
+}
+
+static int put_event(struct pftrace *p, int64_t ns)
+{
+	put_uint(&p->packet, PACKET_TIME, (uint64_t)(ns + BEFORE_NS));
+	put_uint(&p->packet, PACKET_SEQUENCE, p->sequence);
+	put_message(&p->packet, PACKET_EVENT, &p->inner);
+	if (p->interned.len)
+		put_message(&p->packet, PACKET_INTERNED, &p->interned);
+	put_uint(&p->packet, PACKET_FLAGS, FLAG_NEEDS_STATE);
+	return put_packet(p);
+}
+
+/* ---- names: the number in the plane's table, plus 1 ---- */
+
+static void intern(struct pftrace *p, uint8_t *sent, uint32_t field,
+		   const struct lanes_names *names, uint32_t number)
+{
+	char clean[EXIT_NAME_MAX + 1];
+	const char *text;
+	size_t len;
+
+	if (sent[number])
+		return;
+	sent[number] = 1;
+	text = lanes_text(names, number, &len);
+	len = clean_text(clean, sizeof(clean), text, len);
+	put_uint(&p->deep, 1, (uint64_t)number + 1);
+	put_bytes(&p->deep, 2, clean, len);
+	put_message(&p->interned, field, &p->deep);
+}
+
+static void put_arg(struct pftrace *p, const struct xs_stat *s)
+{
+	uint32_t name = (uint32_t)s->metadata_id;
+
+	if (name == LANES_NO_NAME || (s->kind == XS_REF && s->u == LANES_NO_NAME))
+		return;
+	intern(p, p->sent_stats, INTERNED_ARG_NAME, &p->stat_names, name);
+	if (s->kind == XS_REF)
+		intern(p, p->sent_texts, INTERNED_ARG_TEXT, &p->stat_names, (uint32_t)s->u);
+	put_uint(&p->deep, ARG_NAME_IID, (uint64_t)name + 1);
+	if (s->kind == XS_DOUBLE) {
+		put_double(&p->deep, ARG_DOUBLE, s->d);
+	} else if (s->kind == XS_UINT) {
+		put_uint(&p->deep, ARG_UINT, s->u);
+	} else if (s->kind == XS_INT) {
+		put_uint(&p->deep, ARG_INT, (uint64_t)s->i);
+	} else if (s->kind == XS_REF) {
+		put_uint(&p->deep, ARG_TEXT_IID, s->u + 1);
+	} else {
+		char clean[EXIT_NAME_MAX + 1];
+		size_t len = clean_text(clean, sizeof(clean), (const char *)s->bytes, s->len);
+
+		put_bytes(&p->deep, ARG_TEXT, clean, len);
+	}
+	put_message(&p->inner, EVENT_ARG, &p->deep);
+}
+
+/* ---- tracks ---- */
+
+/* A track for all that is grouped under this name; made the first time. */
+static int find_group(struct pftrace *p, uint64_t parent, const char *name, const char *description,
+		      uint64_t *uuid)
+{
+	const struct track t = {
+		.name = name, .description = description, .parent = parent, .merge = MERGE_NONE
+	};
+	uint64_t key = hash_text(name) ^ parent * UINT64_C(0x9e3779b97f4a7c15);
+	int rc;
+
+	for (size_t i = p->n_groups; i-- > 0;) {
+		if (p->groups[i].key == key) {
+			*uuid = p->groups[i].uuid;
+			return 0;
+		}
+	}
+	rc = put_track(p, &t, uuid);
+	p->groups = xrealloc(p->groups, (p->n_groups + 1) * sizeof(*p->groups));
+	p->groups[p->n_groups++] = (struct group){ key, *uuid };
+	return rc;
+}
+
+/* "host-a, 4711": what the line has of the things that `by` names. All of them fit. */
+#define GROUP_NAME_BYTES 4096
+static void name_group(const struct pftrace *p, unsigned int by, const char *line,
+		       char out[GROUP_NAME_BYTES])
+{
+	bool is_device = !strncmp(p->plane, "/device:", 8);
+	const char *const parts[] = { p->host->name, p->process, is_device ? p->plane : "host",
+				      p->plane, line };
+	size_t used = 0;
+
+	*out = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		if (by & 1u << i)
+			used += (size_t)snprintf(out + used, GROUP_NAME_BYTES - used, "%s%s",
+						 used ? ", " : "", parts[i]);
+	}
+}
+
+static void name_host(const struct exit_host *host, char name[200], char description[200])
+{
+	if (host->clock_bound_ns < 0)
+		snprintf(name, 200, "%.128s (clock unknown)", host->name);
+	else
+		snprintf(name, 200, "%.128s (clock within %.1f us)", host->name,
+			 (double)host->clock_bound_ns / 1000);
+	snprintf(description, 200,
+		 host->clock_bound_ns < 0
+			 ? "times of this host were not measured against the session's clock"
+			 : "no time of this host is wrong by more than %" PRId64 " ns",
+		 host->clock_bound_ns);
+}
+
+/* The track above the line's. */
+static int find_parent(struct pftrace *p, const char *line)
+{
+	char name[GROUP_NAME_BYTES];
+	int rc;
+
+	if (!p->conf.primary && !p->conf.secondary)
+		return find_group(p, p->host_uuid, p->plane, NULL, &p->parent_uuid);
+	name_group(p, p->conf.primary, line, name);
+	rc = find_group(p, 0, name, NULL, &p->parent_uuid);
+	if (!rc && p->conf.secondary) {
+		name_group(p, p->conf.secondary, line, name);
+		snprintf(p->line, sizeof(p->line), "%.1000s", name);
+	}
+	return rc;
+}
+
+/* ---- the visitor ---- */
+
+static int on_plane(void *arg, const struct xs_plane *plane)
+{
+	struct pftrace *p = arg;
+
+	snprintf(p->plane, sizeof(p->plane), "%s", plane->name);
+	snprintf(p->process, sizeof(p->process), "%.60s", plane->name);
+	p->sequence++;
+	p->is_begun = false;
+	return 0;
+}
+
+static int on_plane_stat(void *arg, const struct xs_stat *s)
+{
+	struct pftrace *p = arg;
+	size_t len;
+	const char *name;
+
+	if (s->metadata_id == LANES_NO_NAME)
+		return 0;
+	name = lanes_text(&p->stat_names, (uint32_t)s->metadata_id, &len);
+	if (len == 10 && !memcmp(name, "process_id", 10) &&
+	    (s->kind == XS_INT || s->kind == XS_UINT))
+		snprintf(p->process, sizeof(p->process), "%" PRId64, s->i);
+	return 0;
+}
+
+/* The tables of a plane are complete before its first line. */
+static void begin_plane(struct pftrace *p)
+{
+	size_t n = p->names.texts.n + 1, m = p->stat_names.texts.n + 1;
+
+	free(p->sent_names);
+	free(p->sent_stats);
+	free(p->sent_texts);
+	free(p->counter_uuids);
+	p->sent_names = xcalloc(n, 1);
+	p->sent_stats = xcalloc(m, 1);
+	p->sent_texts = xcalloc(m, 1);
+	p->counter_uuids = xcalloc(n, sizeof(*p->counter_uuids));
+	p->stat_flow = LANES_NO_NAME;
+	for (uint32_t i = 0; i + 1 < m; i++) {
+		size_t len;
+		const char *text = lanes_text(&p->stat_names, i, &len);
+
+		if (len == 4 && !memcmp(text, "flow", 4))
+			p->stat_flow = i;
+	}
+}
+
+static int on_line(void *arg, const struct xs_line *line, bool is_counters)
+{
+	struct pftrace *p = arg;
+	int rc = 0;
+
+	(void)is_counters;
+	if (!p->is_begun) {
+		begin_plane(p);
+		rc = begin_sequence(p);
+	}
+	snprintf(p->line, sizeof(p->line), "%s", line->display_name);
+	memset(p->lane_uuids, 0, EXIT_LANES_MAX * sizeof(*p->lane_uuids));
+	return rc ? rc : find_parent(p, line->display_name);
+}
+
+static int find_lane_track(struct pftrace *p, uint32_t lane)
+{
+	char name[1200];
+	const struct track t = { .name = name,
+				 .parent = p->parent_uuid,
+				 .merge = p->conf.secondary ? MERGE_BY_NAME : MERGE_NONE };
+
+	if (p->lane_uuids[lane])
+		return 0;
+	snprintf(name, sizeof(name), lane ? "%s (%u)" : "%s", p->line, lane + 1);
+	p->counts.tracks++;
+	return put_track(p, &t, &p->lane_uuids[lane]);
+}
+
+static int on_begin(void *arg, const struct lane_event *ev)
+{
+	struct pftrace *p = arg;
+	int rc = find_lane_track(p, ev->lane);
+
+	if (rc)
+		return rc;
+	put_uint(&p->inner, EVENT_TYPE, ev->end_ns > ev->start_ns ? SLICE_BEGIN : INSTANT);
+	put_uint(&p->inner, EVENT_TRACK, p->lane_uuids[ev->lane]);
+	if (ev->name != LANES_NO_NAME) {
+		intern(p, p->sent_names, INTERNED_EVENT_NAME, &p->names, ev->name);
+		put_uint(&p->inner, EVENT_NAME_IID, (uint64_t)ev->name + 1);
+	}
+	for (size_t i = 0; i < ev->n_stats; i++) {
+		const struct xs_stat *s = &ev->stats[i];
+
+		if (s->metadata_id == p->stat_flow && p->stat_flow != LANES_NO_NAME &&
+		    (s->kind == XS_UINT || s->kind == XS_INT)) {
+			put_fixed(&p->inner, EVENT_FLOW, s->u >> 2);
+			p->counts.flow_ends++;
+		} else {
+			put_arg(p, s);
+		}
+	}
+	p->counts.slices++;
+	return put_event(p, ev->start_ns);
+}
+
+static int on_end(void *arg, uint32_t lane, int64_t end_ns)
+{
+	struct pftrace *p = arg;
+
+	put_uint(&p->inner, EVENT_TYPE, SLICE_END);
+	put_uint(&p->inner, EVENT_TRACK, p->lane_uuids[lane]);
+	return put_event(p, end_ns);
+}
+
+static int on_sample(void *arg, uint32_t name, int64_t at_ns, double value)
+{
+	struct pftrace *p = arg;
+	char text[EXIT_NAME_MAX + 1] = "?";
+	struct track t = {
+		.name = text, .parent = p->parent_uuid, .merge = MERGE_NONE, .is_counter = true
+	};
+	size_t len;
+	uint64_t *uuid = &p->counter_uuids[name == LANES_NO_NAME ? p->names.texts.n : name];
+	int rc = 0;
+
+	if (!*uuid) {
+		if (name != LANES_NO_NAME) {
+			const char *s = lanes_text(&p->names, name, &len);
+
+			snprintf(text, sizeof(text), "%.*s", (int)len, s);
+		}
+		p->counts.tracks++;
+		rc = put_track(p, &t, uuid);
+	}
+	if (rc)
+		return rc;
+	put_uint(&p->inner, EVENT_TYPE, COUNTER);
+	put_uint(&p->inner, EVENT_TRACK, *uuid);
+	put_double(&p->inner, EVENT_DOUBLE, value);
+	p->counts.samples++;
+	return put_event(p, at_ns);
+}
+
+/* ---- all ---- */
+
+struct pftrace *pftrace_new(const struct exit_conf *conf, const struct xs_sink *out)
+{
+	struct pftrace *p = xcalloc(1, sizeof(*p));
+
+	p->conf = *conf;
+	p->out = *out;
+	if (p->conf.filter.from_ns < -BEFORE_NS)
+		p->conf.filter.from_ns = -BEFORE_NS;
+	p->lane_uuids = xcalloc(EXIT_LANES_MAX, sizeof(*p->lane_uuids));
+	p->sequence = 1; /* that of tracks */
+	return p;
+}
+
+int pftrace_add(struct pftrace *p, const struct exit_host *host, const struct xs_source *in,
+		struct err *e)
+{
+	static const struct lanes_visitor visitor = {
+		.plane = on_plane,
+		.plane_stat = on_plane_stat,
+		.line = on_line,
+		.begin = on_begin,
+		.end = on_end,
+		.sample = on_sample,
+	};
+	struct lanes_result result = { 0 };
+	char name[200], description[200];
+	int rc = 0;
+
+	p->e = e;
+	p->host = host;
+	name_host(host, name, description);
+	if (!p->conf.primary && !p->conf.secondary)
+		rc = find_group(p, 0, name, description, &p->host_uuid);
+	if (!rc)
+		rc = lanes_read(in, &p->conf.filter, &visitor, p, &p->names, &p->stat_names,
+				&result, e);
+	p->counts.filtered += result.filtered;
+	p->counts.untimed += result.untimed;
+	p->counts.left_out += result.left_out;
+	return rc;
+}
+
+int pftrace_end(struct pftrace *p, struct exit_counts *counts, struct err *e)
+{
+	int rc;
+
+	p->e = e;
+	rc = flush(p);
+	*counts = p->counts;
+	return rc;
+}
+
+void pftrace_free(struct pftrace *p)
+{
+	if (!p)
+		return;
+	buf_release(&p->text);
+	buf_release(&p->packet);
+	buf_release(&p->inner);
+	buf_release(&p->deep);
+	buf_release(&p->interned);
+	free(p->groups);
+	free(p->lane_uuids);
+	free(p->counter_uuids);
+	free(p->sent_names);
+	free(p->sent_stats);
+	free(p->sent_texts);
+	free(p);
+}
