@@ -30,7 +30,7 @@ struct name {
 /* The names of one metadata map of the open plane, in order of their ids: 1, 2, ... */
 struct names {
 	struct name *all;
-	const struct name *last; /* that was asked for; NULL = none */
+	const struct name *last, *before; /* the two that were asked for last; NULL = none */
 };
 
 struct xs_builder {
@@ -57,7 +57,7 @@ static void names_free(struct names *names)
 		free(n->text);
 		free(n);
 	}
-	names->last = NULL;
+	names->last = names->before = NULL;
 }
 
 void xs_builder_free(struct xs_builder *b)
@@ -77,7 +77,13 @@ size_t xs_builder_bytes(const struct xs_builder *b)
 	return b->out.len + b->texts.len + b->name_bytes;
 }
 
-/* Most planes ask for the same name many times in a row. */
+static void remember(struct names *names, const struct name *n)
+{
+	names->before = names->last;
+	names->last = n;
+}
+
+/* Most planes ask for the same name, or the same two, many times in a row. */
 static int64_t intern(struct xs_builder *b, struct names *names, const char *text)
 {
 	const char *clean;
@@ -86,6 +92,10 @@ static int64_t intern(struct xs_builder *b, struct names *names, const char *tex
 
 	if (names->last && !strcmp(names->last->text, text))
 		return names->last->id;
+	if (names->before && !strcmp(names->before->text, text)) {
+		remember(names, names->before);
+		return names->last->id;
+	}
 	len = strlen(text);
 	clean = text_clean(text, len, &b->scratch);
 	HASH_FIND(hh, names->all, clean, len, n);
@@ -96,7 +106,7 @@ static int64_t intern(struct xs_builder *b, struct names *names, const char *tex
 		HASH_ADD_KEYPTR(hh, names->all, n->text, len, n);
 		b->name_bytes += sizeof(*n) + len + NAME_OVERHEAD;
 	}
-	names->last = n;
+	remember(names, n);
 	return n->id;
 }
 
@@ -195,32 +205,45 @@ void xs_line(struct xs_builder *b, int64_t id, const char *name, int64_t timesta
 		put_int(&b->out, XLINE_TIMESTAMP_NS, (uint64_t)timestamp_ns);
 }
 
-/* Small messages are made here and added at once: a builder adds millions. */
-struct small {
-	uint8_t bytes[64];
-	size_t n;
-};
+/* Most bytes of a small message: tag, length, and three fields of a number each. */
+#define SMALL_BYTES (2 + 3 * 11)
 
-static void small_put(struct small *s, unsigned int field, uint64_t v)
+/* A small message is written where it stays: a builder adds millions. The room is reserved; small_end() adds it. */
+static uint8_t *small_begin(struct xs_builder *b)
 {
-	s->bytes[s->n++] = WIRE_TAG(field, WIRE_VARINT);
-	s->n += varint_put(s->bytes + s->n, v);
+	buf_reserve(&b->out, SMALL_BYTES);
+	return b->out.data + b->out.len;
+}
+
+static uint8_t *small_put(uint8_t *at, unsigned int field, uint64_t v)
+{
+	*at++ = WIRE_TAG(field, WIRE_VARINT);
+	return at + varint_put(at, v);
+}
+
+static void small_end(struct xs_builder *b, uint8_t *at)
+{
+	*at = 0;
+	b->out.len = (size_t)(at - b->out.data);
 }
 
 void xs_event(struct xs_builder *b, const char *name, int64_t offset_ps, int64_t duration_ps)
 {
 	int64_t id = intern(b, &b->events, name);
-	struct small s = { .n = 0 };
+	uint8_t *at;
 
 	assert(b->depth >= IN_LINE);
 	close_to(b, IN_LINE);
-	open_message(b, IN_EVENT, XLINE_EVENTS);
-	small_put(&s, XEVENT_METADATA_ID, (uint64_t)id);
-	small_put(&s, XEVENT_OFFSET_PS,
-		  (uint64_t)offset_ps); /* written even if it is 0, since it is in a oneof */
+	at = small_begin(b);
+	*at++ = WIRE_TAG(XLINE_EVENTS, WIRE_LEN);
+	b->open_at[IN_EVENT] = (size_t)(at++ - b->out.data); /* of the length, which close_to() writes */
+	b->depth = IN_EVENT;
+	at = small_put(at, XEVENT_METADATA_ID, (uint64_t)id);
+	/* written even if it is 0, since it is in a oneof */
+	at = small_put(at, XEVENT_OFFSET_PS, (uint64_t)offset_ps);
 	if (duration_ps)
-		small_put(&s, XEVENT_DURATION_PS, (uint64_t)duration_ps);
-	buf_add(&b->out, s.bytes, s.n);
+		at = small_put(at, XEVENT_DURATION_PS, (uint64_t)duration_ps);
+	small_end(b, at);
 }
 
 /* Opens a stat of the event or the plane; the caller closes it with close_to(). */
@@ -245,14 +268,15 @@ static void close_stat(struct xs_builder *b, enum depth owner)
 static void put_int_stat(struct xs_builder *b, const char *name, unsigned int field, uint64_t v)
 {
 	unsigned int stat = b->depth == IN_PLANE ? XPLANE_STATS : XEVENT_STATS;
-	struct small s = { .n = 2 };
+	int64_t id = intern(b, &b->stats, name);
+	uint8_t *head = small_begin(b), *at = head + 2;
 
 	assert(b->depth == IN_PLANE || b->depth == IN_EVENT);
-	small_put(&s, XSTAT_METADATA_ID, (uint64_t)intern(b, &b->stats, name));
-	small_put(&s, field, v);
-	s.bytes[0] = WIRE_TAG(stat, WIRE_LEN);
-	s.bytes[1] = (uint8_t)(s.n - 2);
-	buf_add(&b->out, s.bytes, s.n);
+	at = small_put(at, XSTAT_METADATA_ID, (uint64_t)id);
+	at = small_put(at, field, v);
+	head[0] = WIRE_TAG(stat, WIRE_LEN);
+	head[1] = (uint8_t)(at - head - 2);
+	small_end(b, at);
 }
 
 void xs_stat_int(struct xs_builder *b, const char *name, int64_t v)

@@ -74,12 +74,17 @@ static int trim_line(struct plan *p, struct plan_line *l, struct wire *w, int64_
 	struct trim trim = trim_of(p, l);
 	struct wire_field message = line_field(l), f;
 	struct wire_walk walk = wire_walk(w, &message, schema_xline);
+	int64_t inside_ps = trim_inside_ps(&trim);
 	struct trim_event ev;
 	int rc;
 
 	while ((rc = wire_next(&walk, &f, e)) > 0) {
 		if (f.number != XLINE_EVENTS)
 			continue;
+		if (trim_is_inside(inside_ps, w, &f)) {
+			c->events++;
+			continue;
+		}
 		rc = trim_decide(&trim, w, &f, &ev, e);
 		if (rc)
 			break;

@@ -88,6 +88,52 @@ static bool clip(const struct trim *trim, ps_wide *begin, ps_wide *end)
 	return true;
 }
 
+/* The value of a field of this tag at *at, which is moved behind it; -1 if there is none, or it is below 0. */
+static int64_t take_number(const uint8_t **at, const uint8_t *end, uint8_t tag)
+{
+	const uint8_t *p = *at;
+	uint64_t v = 0;
+
+	if (p == end || *p++ != tag)
+		return -1;
+	for (unsigned int shift = 0; p < end && shift < 63; shift += 7) {
+		v |= (uint64_t)(*p & 0x7f) << shift;
+		if (*p++ < 0x80) {
+			*at = p;
+			return (int64_t)v;
+		}
+	}
+	return -1;
+}
+
+/* Whether all that is left are stats of less than 128 bytes. */
+static bool are_short_stats(const uint8_t *p, const uint8_t *end)
+{
+	while (end - p >= 2 && p[0] == WIRE_TAG(XEVENT_STATS, WIRE_LEN) && p[1] < 0x80 &&
+	       p[1] <= end - p - 2)
+		p += 2 + p[1];
+	return p == end;
+}
+
+bool trim_is_inside(int64_t inside_ps, const struct wire *w, const struct wire_field *event)
+{
+	const uint8_t *at, *end;
+	int64_t offset_ps, duration_ps = 0;
+
+	if (!inside_ps || event->body < w->base || event->end > w->base + w->len)
+		return false;
+	at = w->data + (event->body - w->base);
+	end = w->data + (event->end - w->base);
+	if (take_number(&at, end, WIRE_TAG(XEVENT_METADATA_ID, WIRE_VARINT)) < 0)
+		return false;
+	offset_ps = take_number(&at, end, WIRE_TAG(XEVENT_OFFSET_PS, WIRE_VARINT));
+	if (offset_ps < 0 || offset_ps >= inside_ps)
+		return false;
+	if (at < end && *at == WIRE_TAG(XEVENT_DURATION_PS, WIRE_VARINT))
+		duration_ps = take_number(&at, end, *at);
+	return duration_ps >= 0 && duration_ps <= inside_ps - offset_ps && are_short_stats(at, end);
+}
+
 int trim_decide(const struct trim *trim, struct wire *w, const struct wire_field *event,
 		struct trim_event *out, struct err *e)
 {

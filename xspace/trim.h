@@ -31,6 +31,19 @@ struct trim_event {
 	size_t n_splices;
 };
 
+/* How far into its line an event may reach to be kept as it is, in ps; 0 = each event is decided alone. */
+static inline int64_t trim_inside_ps(const struct trim *t)
+{
+	int64_t ns = t->cut_ns < t->window_ns ? t->cut_ns : t->window_ns;
+
+	return !t->window_ns || t->curve || t->line_ns < 0 || t->line_ns >= ns
+		       ? 0
+		       : (ns - t->line_ns) * 1000;
+}
+
+/* Whether trim_decide() would keep the event as it is: seen without decoding it, if it is written as most are. */
+bool trim_is_inside(int64_t inside_ps, const struct wire *w, const struct wire_field *event);
+
 /* Decodes the event; a second call with the same event gives the same result. */
 MUST_CHECK int trim_decide(const struct trim *t, struct wire *w, const struct wire_field *event,
 			   struct trim_event *out, struct err *e);

@@ -6,16 +6,18 @@
 #include "agent/proc/u32_map.h"
 #include "base/mem.h"
 
-struct cpu {
-	bool known;
-	uint32_t tid; /* the thread that runs on the CPU; 0 = none, or not known */
-	int64_t since_ns;
-};
-
 /* A record that waits for those of other CPUs that were before it. */
 struct pending {
 	int64_t raw_ns;
 	struct cpu_switch record;
+};
+
+struct cpu {
+	bool known;
+	uint32_t tid; /* the thread that runs on the CPU; 0 = none, or not known */
+	int64_t since_ns;
+	struct pending *pending; /* in order of time; those below `first` are applied */
+	size_t first, n, cap;
 };
 
 /* A thread that waits for a CPU. */
@@ -29,9 +31,9 @@ struct intervals {
 	struct cpu *cpus; /* up to the highest number with a record */
 	size_t n_cpus;
 	struct u32_map waiting; /* struct waiting, by tid */
-	struct pending *pending, *sorted; /* pending_cap; `sorted` is used to sort them */
-	size_t n_pending, pending_cap;
-	int64_t oldest_ns, newest_ns; /* of the pending ones */
+	uint32_t *heap; /* n_cpus; while records are applied: the CPUs that have any, that of the oldest first */
+	size_t n_heap;
+	int64_t oldest_ns, newest_ns; /* of the pending records */
 	struct interval *v;
 	size_t n, cap;
 	uint64_t lost;
@@ -54,9 +56,10 @@ void intervals_free(struct intervals *in)
 	for (size_t i = 0; i < in->waiting.n_slots; i++)
 		free(u32_map_at(&in->waiting, i));
 	u32_map_release(&in->waiting);
-	free(in->pending);
-	free(in->sorted);
+	for (size_t i = 0; i < in->n_cpus; i++)
+		free(in->cpus[i].pending);
 	free(in->cpus);
+	free(in->heap);
 	free(in->v);
 	free(in);
 }
@@ -132,13 +135,14 @@ static struct cpu *cpu_of(struct intervals *in, size_t number)
 		in->cpus = xrealloc(in->cpus, (number + 1) * sizeof(*in->cpus));
 		memset(in->cpus + in->n_cpus, 0, (number + 1 - in->n_cpus) * sizeof(*in->cpus));
 		in->n_cpus = number + 1;
+		in->heap = xrealloc(in->heap, in->n_cpus * sizeof(*in->heap));
 	}
 	return &in->cpus[number];
 }
 
-static void apply(struct intervals *in, int64_t raw_ns, const struct cpu_switch *record)
+static void apply(struct intervals *in, struct cpu *cpu, int64_t raw_ns,
+		  const struct cpu_switch *record)
 {
-	struct cpu *cpu = cpu_of(in, record->cpu);
 	uint32_t from = (uint32_t)record->from, to = (uint32_t)record->to;
 
 	if (record->wakes) {
@@ -175,71 +179,84 @@ static void apply(struct intervals *in, int64_t raw_ns, const struct cpu_switch 
 	cpu->since_ns = raw_ns;
 }
 
-/* The end of the run that begins at `from`: of records in order of time. */
-static size_t run_end(const struct pending *v, size_t from, size_t n)
-{
-	size_t end = from < n ? from + 1 : n;
+/* ---- the records of all CPUs in one order ---- */
 
-	while (end < n && v[end].raw_ns >= v[end - 1].raw_ns)
-		end++;
-	return end;
+static int64_t next_time(const struct intervals *in, uint32_t number)
+{
+	const struct cpu *cpu = &in->cpus[number];
+
+	return cpu->pending[cpu->first].raw_ns;
 }
 
-/* Merges v[from .. middle) and v[middle .. end), which are in order; of one time the first come first. */
-static void merge_runs(const struct pending *v, size_t from, size_t middle, size_t end,
-		       struct pending *out)
+/* Moves the CPU at place i of the heap down to where it belongs. */
+static void sift_down(struct intervals *in, size_t i)
 {
-	size_t a = from, b = middle;
+	uint32_t moved = in->heap[i];
+	int64_t at_ns = next_time(in, moved);
 
-	for (size_t i = from; i < end; i++)
-		out[i] = b == end || (a < middle && v[a].raw_ns <= v[b].raw_ns) ? v[a++] : v[b++];
-}
+	for (size_t child; (child = 2 * i + 1) < in->n_heap; i = child) {
+		int64_t child_ns = next_time(in, in->heap[child]);
 
-/* By time. The records come CPU by CPU, thousands in order at once, so there are few runs to merge. */
-static void sort_pending(struct intervals *in)
-{
-	while (run_end(in->pending, 0, in->n_pending) < in->n_pending) {
-		struct pending *swap = in->pending;
-		size_t end;
-
-		for (size_t from = 0; from < in->n_pending; from = end) {
-			size_t middle = run_end(in->pending, from, in->n_pending);
-
-			end = run_end(in->pending, middle, in->n_pending);
-			merge_runs(in->pending, from, middle, end, in->sorted);
-		}
-		in->pending = in->sorted;
-		in->sorted = swap;
+		if (child + 1 < in->n_heap && next_time(in, in->heap[child + 1]) < child_ns)
+			child_ns = next_time(in, in->heap[++child]);
+		if (at_ns <= child_ns)
+			break;
+		in->heap[i] = in->heap[child];
 	}
+	in->heap[i] = moved;
+}
+
+static void make_heap(struct intervals *in)
+{
+	in->n_heap = 0;
+	for (size_t i = 0; i < in->n_cpus; i++)
+		if (in->cpus[i].first < in->cpus[i].n)
+			in->heap[in->n_heap++] = (uint32_t)i;
+	for (size_t i = in->n_heap / 2; i-- > 0;)
+		sift_down(in, i);
+}
+
+static void drop_applied(struct cpu *cpu)
+{
+	cpu->n -= cpu->first;
+	memmove(cpu->pending, cpu->pending + cpu->first, cpu->n * sizeof(*cpu->pending));
+	cpu->first = 0;
 }
 
 /* Applies all that were before an instant, in order of time. */
 static void apply_until(struct intervals *in, int64_t until_ns)
 {
-	size_t n = 0;
+	make_heap(in);
+	while (in->n_heap && next_time(in, in->heap[0]) < until_ns) {
+		struct cpu *cpu = &in->cpus[in->heap[0]];
+		const struct pending *p = &cpu->pending[cpu->first++];
 
-	if (!in->n_pending)
-		return;
-	sort_pending(in);
-	while (n < in->n_pending && in->pending[n].raw_ns < until_ns) {
-		apply(in, in->pending[n].raw_ns, &in->pending[n].record);
-		n++;
+		apply(in, cpu, p->raw_ns, &p->record);
+		if (cpu->first == cpu->n)
+			in->heap[0] = in->heap[--in->n_heap];
+		if (in->n_heap)
+			sift_down(in, 0);
 	}
-	in->n_pending -= n;
-	memmove(in->pending, in->pending + n, in->n_pending * sizeof(*in->pending));
-	in->oldest_ns = in->n_pending ? in->pending[0].raw_ns : INT64_MAX;
+	in->oldest_ns = in->n_heap ? next_time(in, in->heap[0]) : INT64_MAX;
+	for (size_t i = 0; i < in->n_cpus; i++)
+		if (in->cpus[i].first)
+			drop_applied(&in->cpus[i]);
 }
 
 /* The CPUs' rings were read one after the other, so what one thread did on two CPUs may have come in the wrong order:
  * records are kept until no older one can come. */
 void intervals_add(struct intervals *in, int64_t raw_ns, const struct cpu_switch *record)
 {
-	if (in->n_pending == in->pending_cap) {
-		in->pending_cap = in->pending_cap ? 2 * in->pending_cap : 1024;
-		in->pending = xrealloc(in->pending, in->pending_cap * sizeof(*in->pending));
-		in->sorted = xrealloc(in->sorted, in->pending_cap * sizeof(*in->sorted));
+	struct cpu *cpu = cpu_of(in, record->cpu);
+	size_t at = cpu->n++;
+
+	if (at == cpu->cap) {
+		cpu->cap = cpu->cap ? 2 * cpu->cap : 64;
+		cpu->pending = xrealloc(cpu->pending, cpu->cap * sizeof(*cpu->pending));
 	}
-	in->pending[in->n_pending++] = (struct pending){ raw_ns, *record };
+	for (; at > 0 && cpu->pending[at - 1].raw_ns > raw_ns; at--)
+		cpu->pending[at] = cpu->pending[at - 1];
+	cpu->pending[at] = (struct pending){ raw_ns, *record };
 	if (raw_ns < in->oldest_ns)
 		in->oldest_ns = raw_ns;
 	if (raw_ns > in->newest_ns)
