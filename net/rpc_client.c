@@ -14,6 +14,7 @@
 #define BACKOFF_FIRST_MS   500 /* each channel adds a random time, at most the same */
 #define BACKOFF_MAX_MS	   20000
 #define AHEAD_BYTES	   ((size_t)4 << 20)
+#define SMALL_MESSAGE_BYTES ((size_t)LIMIT_CONTROL_BYTES)
 
 struct rpc_channel {
 	struct rpc *rpc;
@@ -70,6 +71,11 @@ static size_t channel_args(grpc_arg *a, const struct rpc_channel_opts *o, size_t
 	a[n++] = rpc_arg_int(GRPC_ARG_ENABLE_RETRIES, 0);
 	a[n++] = rpc_arg_int(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
 	a[n++] = rpc_arg_int(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+	/* Core keeps a record of its last events otherwise, for a service that is not offered. */
+	a[n++] = rpc_arg_int(GRPC_ARG_ENABLE_CHANNELZ, 0);
+	/* The bandwidth probe pings after what it receives. It lets windows grow, which small messages do not need. */
+	if (max_bytes <= SMALL_MESSAGE_BYTES)
+		a[n++] = rpc_arg_int(GRPC_ARG_HTTP2_BDP_PROBE, 0);
 	n += keepalive_args(a + n, o->keepalive_ns);
 	n += backoff_args(a + n);
 	if (o->tls && o->tls->server_name)

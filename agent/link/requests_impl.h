@@ -84,7 +84,8 @@ struct capture_file *request_read_files(const Tutti__V1__SpoolEntry *entry);
 
 /* ---- requests_report.c ---- */
 
-void request_report_armed(const struct request *rq, int64_t t0_ns);
+/* `m` is the model of now. */
+void request_report_armed(const struct request *rq, const struct clock_model *m, int64_t t0_ns);
 void requests_report_refused(const struct requests *rs, const char *session, const char *reason,
 			     const char *detail);
 void request_report_progress(const struct request *rq);

@@ -32,17 +32,15 @@ static void send_message(const struct requests *rs, const Tutti__V1__AgentMessag
 	rs->link.send(rs->link.arg, m);
 }
 
-void request_report_armed(const struct request *rq, int64_t t0_ns)
+void request_report_armed(const struct request *rq, const struct clock_model *m, int64_t t0_ns)
 {
-	struct clock_model m = clock_model(rq->requests->env->clock);
 	Tutti__V1__AgentMessage msg = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__Armed armed = TUTTI__V1__ARMED__INIT;
 
 	armed.session = rq->session;
-	armed.bound_ns = m.calibrated
-				 ? clock_model_bound_at(&m, clock_model_raw_of_session(&m, t0_ns))
-				 : 0;
-	armed.lead_ns = t0_ns - clock_model_session_of_raw(&m, now_raw_ns());
+	armed.bound_ns =
+		m->calibrated ? clock_model_bound_at(m, clock_model_raw_of_session(m, t0_ns)) : 0;
+	armed.lead_ns = t0_ns - clock_model_session_of_raw(m, now_raw_ns());
 	msg.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_ARMED;
 	msg.armed = &armed;
 	send_message(rq->requests, &msg);
