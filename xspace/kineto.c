@@ -392,10 +392,60 @@ static int read_file(struct kineto *k, struct scan *s, struct err *e)
 	return rc ? rc : scan_end(s, e);
 }
 
+static int by_time(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Ends of the calls of optimizer.step() in the recording, to `ends` if it is not NULL; returns how many. */
+static size_t step_ends(const struct kineto *k, int64_t *ends)
+{
+	static const char call[] = "Optimizer.step#"; /* PyTorch's own annotation of each */
+	size_t n = 0;
+
+	for (size_t i = 0; i < k->n_events; i++) {
+		const struct kineto_event *ev = &k->events[i];
+
+		if (ev->start_ns < k->counts.from_unix_ns ||
+		    strncmp(k->names.texts[ev->name], call, sizeof(call) - 1))
+			continue;
+		if (ends)
+			ends[n] = ev->start_ns + ev->duration_ns;
+		n++;
+	}
+	return n;
+}
+
+/* Ends the recording with the last call that it was to have. */
+static int end_with_last_step(struct kineto *k, struct err *e)
+{
+	size_t n = k->conf->steps && k->counts.to_unix_ns ? step_ends(k, NULL) : 0;
+	int64_t *ends;
+	int rc;
+
+	if (n <= k->conf->steps)
+		return 0;
+	rc = kineto_check_memory(k, n * sizeof(*ends), e);
+	if (rc)
+		return rc;
+	ends = xmalloc(n * sizeof(*ends));
+	step_ends(k, ends);
+	sort_array(ends, n, sizeof(*ends), by_time);
+	if (ends[k->conf->steps - 1] < k->counts.to_unix_ns)
+		k->counts.to_unix_ns = ends[k->conf->steps - 1];
+	free(ends);
+	return 0;
+}
+
 static int kineto_measure(struct kineto *k, struct err *e)
 {
 	int64_t first = INT64_MAX, last = INT64_MIN;
+	int rc = end_with_last_step(k, e);
 
+	if (rc)
+		return rc;
 	for (size_t i = 0; i < k->n_events; i++) {
 		const struct kineto_event *ev = &k->events[i];
 		int64_t end_ns = ev->start_ns + ev->duration_ns;

@@ -35,6 +35,9 @@ struct kineto_conf {
 	uint64_t salt; /* makes the ids of flows differ from those of other processes */
 	size_t max_memory; /* what it may allocate, the XSpace included */
 	int64_t start_unix_ns; /* line times count from here; 0 = from the first event */
+	/* calls of optimizer.step() that the recording was to have, 0 = it was not by calls; of more (PyTorch ends a
+	 * recording late where the machine is busy) counts.to_unix_ns is the end of the last of these */
+	uint32_t steps;
 };
 
 struct kineto_counts {

@@ -16,6 +16,9 @@
 /* After this long a process that was told of a recording without an end has begun it. */
 #define OPEN_BEGIN_NS (3 * NS_PER_S)
 
+/* A process that was told of a step which has passed begins within this time, also on a busy machine. */
+#define BEGIN_NS (500 * NS_PER_MS)
+
 #define LOOK_EVERY_NS (200 * NS_PER_MS)
 
 /* How long the file of a process that waits for a step is looked for: the step may come at any time. */
@@ -33,6 +36,7 @@ struct fetch {
 	uint64_t bytes;
 	uint64_t salt;
 	int64_t start_real_ns;
+	uint32_t steps; /* that it was told to record; 0 = a window */
 	bool is_last; /* it is waited for no longer: what the process left of it goes */
 	bool is_gone; /* the process had ended before the worker looked for its file */
 	struct kineto_counts counts;
@@ -258,7 +262,7 @@ static void fetch_run(void *arg)
 		return;
 	}
 	f->rc = trace_file_convert(&f->place, f->to, f->bytes, f->salt, f->start_real_ns,
-				   &f->counts, &f->e);
+				   f->steps, &f->counts, &f->e);
 	trace_file_remove(&f->place, true);
 }
 
@@ -322,7 +326,7 @@ static bool began_at_once(const struct recording *r)
 	int64_t period_ns = (r->to_real_ns - r->from_real_ns) / r->conf->n_steps;
 
 	return r->conf->first_step &&
-	       r->from_real_ns - r->told_real_ns < 3 * period_ns + 100 * NS_PER_MS;
+	       r->from_real_ns - r->told_real_ns < 3 * period_ns + BEGIN_NS;
 }
 
 /* The recording has data: checks whether that is what was requested. */
@@ -396,6 +400,7 @@ static void fetch_start(struct recording *r, char *to, uint64_t bytes)
 	f->bytes = bytes;
 	f->salt = r->conf->salt;
 	f->start_real_ns = r->start_real_ns;
+	f->steps = (uint32_t)r->conf->n_steps;
 	f->is_last = r->is_open && now_mono_ns() >= r->file_by_mono_ns;
 	r->fetch = f;
 	f->workers->live++;

@@ -88,12 +88,13 @@ static int convert(int fd, size_t bytes, const char *to, const struct kineto_con
 }
 
 int trace_file_convert(const struct trace_place *place, const char *to, uint64_t max_bytes,
-		       uint64_t salt, int64_t start_unix_ns, struct kineto_counts *counts,
-		       struct err *e)
+		       uint64_t salt, int64_t start_unix_ns, uint32_t steps,
+		       struct kineto_counts *counts, struct err *e)
 {
 	const struct kineto_conf conf = { .salt = salt,
 					  .max_memory = KINETO_MAX_MEMORY,
-					  .start_unix_ns = start_unix_ns };
+					  .start_unix_ns = start_unix_ns,
+					  .steps = steps };
 	struct stat st;
 	int from = open_trace(place, &st, e), fd, rc;
 	uint64_t bytes;

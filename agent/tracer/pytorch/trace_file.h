@@ -35,11 +35,12 @@ MUST_CHECK int trace_file_look(const struct trace_place *place, uint64_t *bytes,
 /*
  * Appends the trace's events to the file `to` as an XSpace. Several calls may append to one file, because concatenated
  * XSpaces are one XSpace. Times count from `start_unix_ns`; 0 = from counts->start_unix_ns, which is the first event's.
- * With no event nothing is written, nor on failure. ERR_LIMIT if it is larger than `max_bytes` or a limit of kineto.h.
+ * `steps` is that of
+ * struct kineto_conf. With no event nothing is written, nor on failure. ERR_LIMIT if it is larger than `max_bytes` or a limit of kineto.h.
  */
 MUST_CHECK int trace_file_convert(const struct trace_place *place, const char *to,
 				  uint64_t max_bytes, uint64_t salt, int64_t start_unix_ns,
-				  struct kineto_counts *counts, struct err *e);
+				  uint32_t steps, struct kineto_counts *counts, struct err *e);
 
 /* Removes the file; returns whether it was there. `is_last`: no file is expected any more, so also removes
  * what an unfinished recording leaves. Errors are ignored. */

@@ -111,6 +111,36 @@ static void test_kernel(void)
 	      "occ_pct:0\"}\n");
 }
 
+/* When the recording ends, in microseconds: it has three calls of optimizer.step(), and one that began before it. */
+static int64_t end_of_recording(uint32_t steps)
+{
+#define CALL(ts) \
+	"{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"Optimizer.step#SGD.step\",\"pid\":1," \
+	"\"tid\":2,\"ts\":" ts ",\"dur\":10}"
+	static const char json[] = FILE_OF(
+		"{\"ph\":\"X\",\"cat\":\"Trace\",\"name\":\"PyTorch Profiler (0)\",\"pid\":\"Spans\","
+		"\"tid\":\"t\",\"ts\":1000,\"dur\":500}," CALL("1300") "," CALL("995") "," CALL(
+			"1100") "," CALL("1200") "," EVENT("1350", "10"));
+	const struct kineto_conf conf = { .max_memory = KINETO_MAX_MEMORY, .steps = steps };
+	struct xs_builder *b = xs_builder_new();
+	struct kineto_counts counts;
+	struct err e;
+
+	CHECK_OK(kineto_read(json, sizeof(json) - 1, &conf, b, &counts, &e), e);
+	CHECK_EQ(counts.from_unix_ns, 1000000);
+	xs_builder_free(b);
+	return counts.to_unix_ns / 1000;
+}
+
+static void test_recording_ends_with_its_last_step(void)
+{
+	CHECK_EQ(end_of_recording(0), 1500);
+	CHECK_EQ(end_of_recording(1), 1110);
+	CHECK_EQ(end_of_recording(2), 1210);
+	CHECK_EQ(end_of_recording(3), 1500);
+	CHECK_EQ(end_of_recording(4), 1500);
+}
+
 static void test_steps(void)
 {
 	check(FILE_OF("{\"ph\":\"X\",\"name\":\"ProfilerStep#12\",\"pid\":1,\"tid\":2,\"ts\":1,"
@@ -165,6 +195,7 @@ int main(void)
 {
 	test_kernel();
 	test_steps();
+	test_recording_ends_with_its_last_step();
 	test_memory();
 	test_order();
 	test_empty();
