@@ -9,11 +9,11 @@
 #include "net/rpc_impl.h"
 #include "proto/limits.h"
 
-#define PING_ANSWER_MAX_MS 10000
-#define CONNECT_LIMIT_MS   60000 /* a server to which a whole fleet reconnects at once is slow */
-#define BACKOFF_FIRST_MS   500 /* each channel adds a random time, at most the same */
-#define BACKOFF_MAX_MS	   20000
-#define AHEAD_BYTES	   ((size_t)4 << 20)
+#define PING_ANSWER_MAX_MS  10000
+#define CONNECT_LIMIT_MS    60000 /* a server to which a whole fleet reconnects at once is slow */
+#define BACKOFF_FIRST_MS    500 /* each channel adds a random time, at most the same */
+#define BACKOFF_MAX_MS	    20000
+#define AHEAD_BYTES	    ((size_t)4 << 20)
 #define SMALL_MESSAGE_BYTES ((size_t)LIMIT_CONTROL_BYTES)
 
 struct rpc_channel {

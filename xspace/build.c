@@ -236,7 +236,8 @@ void xs_event(struct xs_builder *b, const char *name, int64_t offset_ps, int64_t
 	close_to(b, IN_LINE);
 	at = small_begin(b);
 	*at++ = WIRE_TAG(XLINE_EVENTS, WIRE_LEN);
-	b->open_at[IN_EVENT] = (size_t)(at++ - b->out.data); /* of the length, which close_to() writes */
+	b->open_at[IN_EVENT] = (size_t)(at++ -
+					b->out.data); /* of the length, which close_to() writes */
 	b->depth = IN_EVENT;
 	at = small_put(at, XEVENT_METADATA_ID, (uint64_t)id);
 	/* written even if it is 0, since it is in a oneof */

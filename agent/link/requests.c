@@ -396,8 +396,7 @@ static void arm_capture(struct request *rq)
 		refuse(rq, refusal_reason(rc), e.msg);
 		return;
 	}
-	log_info("AGT-CAPTURE", "session=%s state=armed calibrated=%d", rq->session,
-		 m.calibrated);
+	log_info("AGT-CAPTURE", "session=%s state=armed calibrated=%d", rq->session, m.calibrated);
 	rq->was_over = mono_of_model(&m, rq->arm->t0_ns + rq->arm->duration_ns) <= now_mono_ns();
 	request_report_armed(rq, &m, rq->arm->t0_ns);
 	tutti__v1__arm__free_unpacked(rq->arm, NULL);

@@ -38,8 +38,9 @@ void request_report_armed(const struct request *rq, const struct clock_model *m,
 	Tutti__V1__Armed armed = TUTTI__V1__ARMED__INIT;
 
 	armed.session = rq->session;
-	armed.bound_ns =
-		m->calibrated ? clock_model_bound_at(m, clock_model_raw_of_session(m, t0_ns)) : 0;
+	armed.bound_ns = m->calibrated
+				 ? clock_model_bound_at(m, clock_model_raw_of_session(m, t0_ns))
+				 : 0;
 	armed.lead_ns = t0_ns - clock_model_session_of_raw(m, now_raw_ns());
 	msg.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_ARMED;
 	msg.armed = &armed;

@@ -261,8 +261,8 @@ static void fetch_run(void *arg)
 			trace_file_remove(&f->place, true);
 		return;
 	}
-	f->rc = trace_file_convert(&f->place, f->to, f->bytes, f->salt, f->start_real_ns,
-				   f->steps, &f->counts, &f->e);
+	f->rc = trace_file_convert(&f->place, f->to, f->bytes, f->salt, f->start_real_ns, f->steps,
+				   &f->counts, &f->e);
 	trace_file_remove(&f->place, true);
 }
 
@@ -325,8 +325,7 @@ static bool began_at_once(const struct recording *r)
 {
 	int64_t period_ns = (r->to_real_ns - r->from_real_ns) / r->conf->n_steps;
 
-	return r->conf->first_step &&
-	       r->from_real_ns - r->told_real_ns < 3 * period_ns + BEGIN_NS;
+	return r->conf->first_step && r->from_real_ns - r->told_real_ns < 3 * period_ns + BEGIN_NS;
 }
 
 /* The recording has data: checks whether that is what was requested. */

@@ -31,7 +31,8 @@ struct intervals {
 	struct cpu *cpus; /* up to the highest number with a record */
 	size_t n_cpus;
 	struct u32_map waiting; /* struct waiting, by tid */
-	uint32_t *heap; /* n_cpus; while records are applied: the CPUs that have any, that of the oldest first */
+	uint32_t *
+		heap; /* n_cpus; while records are applied: the CPUs that have any, that of the oldest first */
 	size_t n_heap;
 	int64_t oldest_ns, newest_ns; /* of the pending records */
 	struct interval *v;

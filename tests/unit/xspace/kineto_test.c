@@ -115,10 +115,12 @@ static void test_kernel(void)
 static int64_t end_of_recording(uint32_t steps)
 {
 #define CALL(ts) \
-	"{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"Optimizer.step#SGD.step\",\"pid\":1," \
+	"{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"Optimizer.step#SGD.step\",\"pid\":" \
+	"1," \
 	"\"tid\":2,\"ts\":" ts ",\"dur\":10}"
 	static const char json[] = FILE_OF(
-		"{\"ph\":\"X\",\"cat\":\"Trace\",\"name\":\"PyTorch Profiler (0)\",\"pid\":\"Spans\","
+		"{\"ph\":\"X\",\"cat\":\"Trace\",\"name\":\"PyTorch Profiler "
+		"(0)\",\"pid\":\"Spans\","
 		"\"tid\":\"t\",\"ts\":1000,\"dur\":500}," CALL("1300") "," CALL("995") "," CALL(
 			"1100") "," CALL("1200") "," EVENT("1350", "10"));
 	const struct kineto_conf conf = { .max_memory = KINETO_MAX_MEMORY, .steps = steps };

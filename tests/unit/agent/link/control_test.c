@@ -184,8 +184,23 @@ static void test_past_window(void)
 	fake_upload(&g.agg, SESSION);
 	until(&g, &g.agg.results, 1);
 	CHECK(g.agg.has_file);
-	CHECK_EQ(g.agg.progress, 2); /* gathering, uploading */
-	CHECK_STR(g.agg.state, "uploading");
+	CHECK_STR(g.agg.states, "uploading");
+	rig_down(&g);
+}
+
+/* Where a tracer takes long to give what it has of such a window, that is reported. */
+static void test_past_window_of_a_slow_tracer(void)
+{
+	static const struct tracer_ops *const slow[] = { &fake_slow_ops, NULL };
+	struct rig g;
+
+	rig_up(&g, slow);
+	fixture_until(&g.f, is_calibrated, &g.agg);
+	fake_arm(&g.agg, SESSION, -5 * NS_PER_MS, NS_PER_MS, NULL);
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.results, 1);
+	CHECK(g.agg.has_file);
+	CHECK_STR(g.agg.states, "gathering uploading");
 	rig_down(&g);
 }
 
@@ -679,6 +694,7 @@ int main(void)
 	test_whole_cycle();
 	test_early_credit();
 	test_past_window();
+	test_past_window_of_a_slow_tracer();
 	test_big_file();
 	test_uncalibrated();
 	test_reasons();
