@@ -8,6 +8,7 @@
 #include "aggregator/imports/imports.h"
 #include "aggregator/ingest/ingest.h"
 #include "aggregator/link/control.h"
+#include "aggregator/pods/pods.h"
 #include "aggregator/time/time_service.h"
 #include "aggregator/views/views.h"
 #include "aggregator/xprof/profiler_service.h"
@@ -91,6 +92,7 @@ static void new_captures(struct aggregator *agg)
 		.clock = &agg->clock,
 		.store = &agg->store,
 		.registry = agg->registry,
+		.pods = agg->pods,
 		.patience = &agg->patience,
 		.spool = agg->conf.spool,
 		.lead_ns = agg->conf.lead_ns,
@@ -156,6 +158,17 @@ static void start_retention(struct aggregator *agg)
 	retention_start(&agg->retention, &env);
 }
 
+static int new_pods(struct aggregator *agg, struct err *e)
+{
+	const struct pods_env env = { .jobs = &agg->jobs,
+				      .registry = agg->registry,
+				      .server = agg->conf.kubernetes,
+				      .token_file = agg->conf.kubernetes_token_file,
+				      .ca_file = agg->conf.kubernetes_ca };
+
+	return pods_new(&agg->pods, &env, e);
+}
+
 static int new_ingest(struct aggregator *agg, struct err *e)
 {
 	const struct ingest_env env = {
@@ -207,6 +220,7 @@ static void new_api(struct aggregator *agg)
 		.jobs = &agg->jobs,
 		.store = &agg->store,
 		.registry = agg->registry,
+		.pods = agg->pods,
 		.captures = agg->captures,
 		.imports = agg->imports,
 		.removals = agg->removals,
@@ -231,6 +245,7 @@ static void new_api(struct aggregator *agg)
 /* The part "state": all rooms that have no port of their own. */
 static void state_stop(struct aggregator *agg)
 {
+	pods_stop(agg->pods);
 	session_store_stop(&agg->store);
 	jobs_drain(&agg->jobs);
 	index_check_release(&agg->index_check);
@@ -244,6 +259,8 @@ static void state_stop(struct aggregator *agg)
 	control_free(agg->control);
 	captures_free(agg->captures);
 	time_service_free(agg->time);
+	pods_free(agg->pods);
+	agg->pods = NULL;
 	registry_free(agg->registry);
 }
 
@@ -289,6 +306,12 @@ static int state_start(struct aggregator *agg, struct err *e)
 		registry_limit_address(agg->registry, (size_t)agg->conf.hosts_per_address);
 	time.registry = agg->registry;
 	agg->time = time_service_new(&time);
+	rc = new_pods(agg, e);
+	if (rc) {
+		time_service_free(agg->time);
+		registry_free(agg->registry);
+		return rc;
+	}
 	new_captures(agg);
 	new_removals(agg);
 	new_control(agg);
@@ -445,6 +468,7 @@ static void stop_parts(struct aggregator *agg, size_t n)
 		api_begin_stop(agg->api);
 	if (agg->views)
 		views_stop(agg->views);
+	pods_stop(agg->pods);
 	if (agg->captures)
 		captures_begin_stop(agg->captures);
 	index_check_stop(&agg->index_check);

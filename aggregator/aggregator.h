@@ -47,6 +47,8 @@ struct aggregator_conf {
 	/* most hosts of one address, where no certificates prove names; 0 = no limit */
 	int hosts_per_address;
 	uint64_t views_limit; /* bytes of the indexes of sessions that were looked at, at most */
+	/* the API server to list pods from: "in-cluster", a URL, or NULL; and how to ask it */
+	char *kubernetes, *kubernetes_token_file, *kubernetes_ca;
 	char *token_file; /* the secret of callers who change something; or NULL */
 	bool insecure; /* listen in plaintext beyond loopback */
 	char *log_level;
@@ -73,6 +75,7 @@ struct aggregator {
 	struct retention retention;
 	json_t *recoverable; /* captures that an earlier run left, until they are carried on; or NULL */
 	struct registry *registry;
+	struct pods *pods;
 	struct time_service *time;
 	struct captures *captures;
 	char *views_folder;

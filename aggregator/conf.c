@@ -68,6 +68,14 @@ static const struct conf_field fields[] = {
 	  "the spool's "
 	  "folder 'views'",
 	  false, 0, 0 },
+	CONF(struct aggregator_conf, kubernetes, NULL,
+	     "list and watch the pods of this cluster, for selectors as job=NAME: in-cluster, or "
+	     "the API "
+	     "server's URL; empty: no"),
+	CONF(struct aggregator_conf, kubernetes_token_file, NULL,
+	     "file with the token for an API server that is given by its URL"),
+	CONF(struct aggregator_conf, kubernetes_ca, NULL,
+	     "PEM file with its authorities; the system's without it"),
 	CONF(struct aggregator_conf, token_file, NULL,
 	     "file with a secret: callers need it to capture or delete"),
 	CONF(struct aggregator_conf, insecure, NULL, "listen in plaintext beyond loopback"),

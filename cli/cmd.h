@@ -44,7 +44,7 @@ struct cmd {
 };
 
 extern const struct cmd cmd_capture, cmd_snapshot, cmd_hosts, cmd_sessions, cmd_show, cmd_delete,
-	cmd_export, cmd_import, cmd_clock;
+	cmd_export, cmd_import, cmd_clock, cmd_pods, cmd_jobs;
 extern const struct cmd cmd_store, cmd_pin, cmd_unpin, cmd_fetch, cmd_share;
 extern const struct cmd cmd_stop, cmd_cancel, cmd_retry;
 extern const struct cmd cmd_mark, cmd_start, cmd_status;

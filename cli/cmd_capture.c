@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "cli/api.h"
 #include "cli/cmd.h"
 #include "cli/follow.h"
@@ -12,7 +13,7 @@
 
 struct conf {
 	struct api_conf api;
-	char *hosts;
+	char *hosts, *job, *namespace, *ranks;
 	int64_t duration_ns;
 	char *run;
 	struct conf_list set;
@@ -28,6 +29,10 @@ struct conf {
 static const struct conf_field fields[] = {
 	CONF(struct conf, hosts, "all",
 	     "hosts to capture: all, NAME,NAME, LABEL=VALUE, ... (docs/selectors.md)"),
+	CONF_ONCE(struct conf, job, NULL,
+		  "the hosts of a job's pods, as --hosts job=JOB; see tutti jobs"),
+	CONF_ONCE(struct conf, namespace, NULL, "with --job: the job of this namespace only"),
+	CONF_ONCE(struct conf, ranks, NULL, "with --job: these ranks only, like 0-7,12"),
 	CONF(struct conf, duration_ns, "2s", "length of the window"),
 	CONF(struct conf, run, NULL, "name of the run that the session belongs to"),
 	CONF(struct conf, set, NULL,
@@ -74,9 +79,31 @@ static int put_steps(json_t *request, const struct conf *conf, struct err *e)
 	return 0;
 }
 
+/* "job=train,namespace=ml,rank in (0-7,12)" */
+static int put_hosts(json_t *request, const struct conf *conf, struct err *e)
+{
+	struct buf selector = BUF_INIT;
+	int rc;
+
+	if (!conf->job && (conf->namespace || conf->ranks))
+		return err_set(e, ERR_INVALID, "--namespace and --ranks need --job");
+	if (!conf->job)
+		return request_put_text(request, "hosts", "--hosts", conf->hosts, e);
+	buf_addf(&selector, "job=%s", conf->job);
+	if (conf->namespace)
+		buf_addf(&selector, ",namespace=%s", conf->namespace);
+	if (conf->ranks)
+		buf_addf(&selector, ",rank in (%s)", conf->ranks);
+	if (strcmp(conf->hosts, "all"))
+		buf_addf(&selector, ",%s", conf->hosts);
+	rc = request_put_text(request, "hosts", "--job", buf_str(&selector), e);
+	buf_release(&selector);
+	return rc;
+}
+
 static int fill_request(json_t *request, const struct conf *conf, struct err *e)
 {
-	int rc = request_put_text(request, "hosts", "--hosts", conf->hosts, e);
+	int rc = put_hosts(request, conf, e);
 
 	if (!rc)
 		rc = request_put_text(request, "run", "--run", conf->run ? conf->run : "", e);

@@ -36,7 +36,7 @@ static const struct conf_field mark_fields[] = {
 };
 static const struct conf_field start_fields[] = {
 	CONF(struct conf, hosts, NULL,
-	     "hosts to capture: all, NAME,NAME or LABEL=VALUE; without it, this host"),
+	     "hosts to capture: a selector (docs/selectors.md); without it, this host"),
 	CONF(struct conf, run, NULL, "name of the run that the session belongs to"),
 	CONF(struct conf, duration_ns, "10m", "end by itself after this time"),
 	CONF(struct conf, token_file, NULL,

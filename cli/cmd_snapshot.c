@@ -36,7 +36,8 @@ struct conf {
 };
 
 static const struct conf_field fields[] = {
-	CONF(struct conf, hosts, "all", "hosts to cut: all, NAME,NAME or LABEL=VALUE"),
+	CONF(struct conf, hosts, "all",
+	     "hosts to cut: all, NAME,NAME, LABEL=VALUE, ... (docs/selectors.md)"),
 	CONF(struct conf, last_ns, "30s", "length of the window"),
 	CONF_ONCE(struct conf, ending_at, "now",
 		  "end of the window: now, now-20s, 14:02:11.5 (today) or 2026-11-22T14:02:11.5Z"),

@@ -190,6 +190,8 @@ struct route {
 static const struct route routes[] = {
 	{ "GET", "/api/v1/hosts", get_hosts },
 	{ "GET", "/api/v1/settings", get_settings },
+	{ "GET", "/api/v1/pods", api_pod_list },
+	{ "GET", "/api/v1/jobs", api_pod_jobs },
 	{ "GET", "/api/v1/captures", api_capture_list },
 	{ "POST", "/api/v1/captures", api_capture_begin },
 	{ "POST", "/api/v1/snapshots", api_snapshot_begin },

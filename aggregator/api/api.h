@@ -17,6 +17,7 @@ struct imports;
 struct quotas;
 struct ingest;
 struct jobs;
+struct pods;
 struct registry;
 struct removals;
 struct retention_stats;
@@ -28,6 +29,7 @@ struct api_env {
 	struct jobs *jobs;
 	struct session_store *store;
 	struct registry *registry;
+	struct pods *pods;
 	struct captures *captures;
 	struct imports *imports;
 	struct quotas *quotas;

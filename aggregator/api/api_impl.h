@@ -50,6 +50,10 @@ void api_capture_cancel(struct api *api, struct http_req *req, const char *id, c
 /* The body of a retry; `*grace_ns` stays 0 if it names none. */
 MUST_CHECK int api_read_retry(struct http_req *req, int64_t *grace_ns, struct err *e);
 
+/* pods.c */
+void api_pod_list(struct api *api, struct http_req *req, const char *id, const char *name);
+void api_pod_jobs(struct api *api, struct http_req *req, const char *id, const char *name);
+
 /* sessions.c */
 void api_answer_failure(struct api *api, struct http_req *req,
 			const char *id); /* of a failed capture */

@@ -11,6 +11,7 @@
 #include "aggregator/captures/options.h"
 #include "aggregator/captures/step_plan.h"
 #include "aggregator/captures/tracer_settings.h"
+#include "aggregator/pods/pods.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -284,9 +285,8 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 		  struct err *e)
 {
 	struct capture *c = capture_new(cs);
-	struct host **hosts = NULL;
+	struct pods_selection selected = { 0 };
 	char name[SESSION_NAME_BYTES];
-	size_t n = 0;
 	int rc;
 
 	rc = capture_check_ready(cs, e);
@@ -295,20 +295,21 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 	if (!rc)
 		rc = check_known(cs->env.registry, req->known, e);
 	if (!rc)
-		rc = registry_select(cs->env.registry,
-				     req->hosts && *req->hosts ? req->hosts : "all", &hosts, &n, e);
+		rc = pods_select(cs->env.pods, cs->env.registry,
+				 req->hosts && *req->hosts ? req->hosts : "all", &selected, e);
 	if (!rc)
 		rc = set_options(c, req, e);
 	if (!rc)
-		rc = set_tracers(c, req->tracers, hosts, n, e);
+		rc = set_tracers(c, req->tracers, selected.hosts, selected.n_hosts, e);
 	if (!rc)
-		rc = tracer_settings_check(c->settings, c->tracers, hosts, n, c->warnings, e);
+		rc = tracer_settings_check(c->settings, c->tracers, selected.hosts,
+					   selected.n_hosts, c->warnings, e);
 	if (rc) {
 		capture_free(c);
 		goto out;
 	}
 	set_request(c, req);
-	set_hosts(c, hosts, n);
+	set_hosts(c, selected.hosts, selected.n_hosts);
 	rc = req->snapshot ? capture_set_snapshot(c, req, e) : 0;
 	if (rc) {
 		capture_free(c);
@@ -319,7 +320,7 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 	c->session = xstrdup(name);
 	*out = c;
 out:
-	free(hosts);
+	pods_selection_release(&selected);
 	return rc;
 }
 

@@ -43,6 +43,7 @@ struct walk;
 struct durable_watch;
 struct jobs;
 struct ledger;
+struct pods;
 struct retry_source;
 struct session_clock;
 struct session_store;
@@ -253,6 +254,7 @@ struct captures_env {
 	const struct session_clock *clock;
 	struct session_store *store;
 	struct registry *registry;
+	const struct pods *pods;
 	const struct capture_patience *patience;
 	const char *spool; /* folder for files under way */
 	int64_t lead_ns; /* the lead is at least this */

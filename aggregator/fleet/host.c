@@ -136,3 +136,11 @@ void host_add_tracer(struct host *h, const struct host_tracer *t)
 	copy->state = text_share(texts_of(h), t->state);
 	copy->reason = text_share(texts_of(h), t->reason);
 }
+
+const char *host_get_value(const struct host *h, enum selector_key key, const char *label)
+{
+	for (size_t i = 0; i < h->n_labels; i++)
+		if (!strcmp(h->label_keys[i], label))
+			return h->label_values[i];
+	return key == SELECTOR_NODE ? h->name : NULL;
+}

@@ -146,16 +146,9 @@ void host_set_control(struct host *h, struct rpc_call *control);
  * most are sent in later turns of the loop. */
 void host_send(struct host *h, const struct buf *message);
 
-/* select.c: the value of a selector's key: of that label; the node of a host without the label `node` is its name. Borrowed;
- * NULL = it has none. */
+/* The value of a selector's key: of the label of that name; the node of a host without the label `node` is its name.
+ * Borrowed; NULL = it has none. */
 const char *host_get_value(const struct host *h, enum selector_key key, const char *label);
-
-/*
- * Resolves a selector (selector.h) to hosts, sorted by name. The caller frees `*out` with free(). ERR_NOT_FOUND: a
- * host that it names is unknown, or none matches; ERR_INVALID, ERR_LIMIT: the selector is wrong.
- */
-MUST_CHECK int registry_select(struct registry *r, const char *selector, struct host ***out,
-			       size_t *n, struct err *e);
 
 /* The hosts, sorted by name; borrowed until the next add or remove. */
 struct host *const *registry_hosts(const struct registry *r, size_t *n);

@@ -42,7 +42,7 @@ def check_schema(schema, objects):
     for (kind, name), o in objects.items():
         definition = schema["kinds"][f"{o['apiVersion']}/{kind}"]
         jsonschema.Draft7Validator({"$ref": kubernetes_schema.PREFIX + definition, "definitions": schema["definitions"]}).validate(o)
-        if kind != "Namespace":
+        if kind not in ("Namespace", "ClusterRole", "ClusterRoleBinding"):
             assert o["metadata"]["namespace"] == "tutti", (kind, name)
 
 
@@ -90,6 +90,7 @@ def check_agent(o, overlay):
     assert spec["hostPID"] is True and spec["tolerations"] == [{"operator": "Exists"}]
     assert [v["hostPath"]["path"] for v in spec["volumes"] if "hostPath" in v] == ["/run/tutti"]
     assert "ports" not in container
+    assert not [v for v in spec["volumes"] if "projected" in v or "secret" in v]
     assert spec.get("runtimeClassName") == ("nvidia" if overlay == "overlays/gpu" else None)
     check_settings(container, "tutti-agent")
 
@@ -101,6 +102,8 @@ def check_aggregator(objects, overlay):
     assert "add" not in container["securityContext"]["capabilities"] and "hostPID" not in spec
     assert spec["securityContext"]["runAsNonRoot"] is True and spec["securityContext"]["runAsUser"] == 65532
     assert not [v for v in spec["volumes"] if "hostPath" in v]
+    [token] = [s["serviceAccountToken"] for v in spec["volumes"] for s in v.get("projected", {}).get("sources", []) if "serviceAccountToken" in s]
+    assert token["expirationSeconds"] <= 3600, token
     check_settings(container, "tutti-aggregator")
     # What others reach is what the Service and the NetworkPolicy name; HTTP is the pod's own.
     assert "--http=127.0.0.1:7400" in container["args"]
@@ -115,8 +118,13 @@ def check_aggregator(objects, overlay):
 
 
 def check_rights(objects):
-    """No program has a right in the cluster; the one Role is for people."""
-    assert not [k for k in objects if k[0] in ("ClusterRole", "ClusterRoleBinding", "RoleBinding", "Secret")], objects.keys()
+    """The aggregator reads pods, and that is all that a program may; the one Role is for people."""
+    assert not [k for k in objects if k[0] in ("RoleBinding", "Secret")], objects.keys()
+    assert [(k[1], o["rules"]) for k, o in objects.items() if k[0] == "ClusterRole"] == [
+        ("tutti-aggregator", [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}])]
+    [binding] = [o for k, o in objects.items() if k[0] == "ClusterRoleBinding"]
+    assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "tutti-aggregator"}
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "tutti-aggregator", "namespace": "tutti"}]
     roles = {k: o["rules"] for k, o in objects.items() if k[0] == "Role"}
     assert roles == {("Role", "tutti-operator"): [
         {"apiGroups": [""], "resources": ["services", "pods"], "verbs": ["get", "list"]},

@@ -27,6 +27,7 @@ if(NOT TUTTI_SANITIZE STREQUAL thread)	# real servers, which tests/servers.sh ma
 		set_tests_properties(e2e/grants_${store} PROPERTIES COST 0.001 TIMEOUT 1200)
 	endforeach()
 endif()
+e2e_test(pods "e2e")
 e2e_test(queue "e2e")
 e2e_test(windows "e2e")
 e2e_test(snapshot "e2e")

@@ -16,6 +16,7 @@ SESSION = "[0-9_]+_[a-z0-9]+"
 ANSWERS = {
     "GET /api/v1/hosts": "hosts",
     "GET /api/v1/settings": "setting-list",
+    "GET /api/v1/pods": "pods", "GET /api/v1/jobs": "pod-jobs",
     "GET /api/v1/captures": "captures",
     "POST /api/v1/captures": "capture",
     "POST /api/v1/snapshots": "capture",
@@ -57,7 +58,7 @@ PRINTED = {
     "hosts": ["hosts"], "clock": ["hosts"], "sessions": ["sessions"], "delete": ["deleted", "deleted-many"], "fetch": ["fetched"], "pin": ["pinned"], "unpin": ["pinned"], "share": ["shared"],
     "capture": ["manifest", "capture", "setting-list"], "snapshot": ["manifest", "capture", "series"], "retry": ["manifest", "capture"], "show": ["manifest", "capture"],
     "cancel": ["capture"], "start": ["session"], "import": ["imported", "imported-sessions"], "export": ["exported", "exported-trace"], "stop": ["session", "capture"], "status": ["agent-status"],
-    "store": ["store-check"],
+    "store": ["store-check"], "pods": ["pods"], "jobs": ["pod-jobs"],
 }
 
 

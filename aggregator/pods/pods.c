@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Discovery: rounds of a worker with the Kubernetes API, one after the other, and what they bring. */
+#include "aggregator/pods/pods.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregator/pods/pods_impl.h"
+#include "base/jobs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "base/random.h"
+#include "net/address.h"
+#include "net/http_client_pool.h"
+
+#define IN_CLUSTER	"in-cluster"
+#define ACCOUNT		"/var/run/secrets/kubernetes.io/serviceaccount/"
+#define BATCHES_WAITING 8
+#define RETRY_FIRST_NS	NS_PER_S
+#define RETRY_DOUBLINGS 6 /* up to 64 s */
+#define ROOM_CHECK_NS	NS_PER_MS
+
+const char *const pods_state_names[] = { "off", "listing", "watching", "waiting", "ended" };
+
+enum pods_event { ROUND_BEGINS, LISTED, ROUND_ENDS, ROUND_FAILS, STOPPED, N_EVENTS };
+
+/* What follows; an event that has no row here changes nothing. */
+static const struct {
+	enum pods_state from;
+	enum pods_event event;
+	enum pods_state to;
+} moves[] = {
+	{ PODS_OFF, STOPPED, PODS_ENDED },
+	{ PODS_WAITING, ROUND_BEGINS, PODS_LISTING },
+	{ PODS_WAITING, STOPPED, PODS_ENDED },
+	{ PODS_LISTING, LISTED, PODS_WATCHING },
+	{ PODS_LISTING, ROUND_FAILS, PODS_WAITING },
+	{ PODS_LISTING, STOPPED, PODS_ENDED },
+	{ PODS_WATCHING, ROUND_ENDS, PODS_WATCHING },
+	{ PODS_WATCHING, ROUND_FAILS, PODS_WAITING },
+	{ PODS_WATCHING, STOPPED, PODS_ENDED },
+};
+
+static void move(struct pods *p, enum pods_event event)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(moves); i++) {
+		if (moves[i].from == p->state && moves[i].event == event) {
+			p->state = moves[i].to;
+			return;
+		}
+	}
+}
+
+/* ---- what a round brings ---- */
+
+struct delivery {
+	struct pods *pods;
+	struct kube_batch *batch;
+};
+
+static void set_well(struct pods *p)
+{
+	p->n_failed = 0;
+	p->error = (struct err){ 0 };
+}
+
+static void apply(struct pods *p, struct kube_batch *b)
+{
+	if (b->begins_listing)
+		pod_table_begin_listing(&p->table);
+	for (size_t i = 0; i < b->n; i++) {
+		if (b->changes[i].is_gone)
+			pod_table_remove(&p->table, b->changes[i].pod->uid);
+		else
+			pod_table_put(&p->table, pod_ref(b->changes[i].pod));
+	}
+	if (!b->ends_listing)
+		return;
+	pod_table_end_listing(&p->table);
+	p->was_listed = true;
+	set_well(p);
+	move(p, LISTED);
+	log_info("PODS-LISTED", "pods=%zu bytes=%zu left_out=%llu", p->table.n, p->table.bytes,
+		 (unsigned long long)p->table.left_out);
+}
+
+static void on_batch(void *arg)
+{
+	struct delivery *d = arg;
+
+	apply(d->pods, d->batch);
+	d->pods->n_waiting--;
+	kube_batch_free(d->batch);
+	free(d);
+}
+
+/* On the worker: waits while the loop has several batches to take, so that these stay few. */
+static void deliver(void *arg, struct kube_batch *batch_taken)
+{
+	struct pods *p = arg;
+	struct delivery *d = xcalloc(1, sizeof(*d));
+
+	while (p->n_waiting >= BATCHES_WAITING && !p->cancelled)
+		now_sleep_until_mono(now_mono_ns() + ROOM_CHECK_NS);
+	p->n_waiting++;
+	*d = (struct delivery){ .pods = p, .batch = batch_taken };
+	loop_post(p->env.jobs->loop, on_batch, d);
+}
+
+/* ---- rounds ---- */
+
+static void begin_round(void *arg);
+
+static void run_round(void *arg)
+{
+	struct pods *p = arg;
+
+	p->round_rc = kube_feed_run(&p->feed, &p->round_error);
+}
+
+static void wait_for_next(struct pods *p)
+{
+	unsigned int doublings = p->n_failed < RETRY_DOUBLINGS ? p->n_failed : RETRY_DOUBLINGS;
+	int64_t pause_ns = random_pause_ns(RETRY_FIRST_NS << doublings);
+
+	p->error = p->round_error;
+	move(p, ROUND_FAILS);
+	/* A version that is too old is no failure: all that is needed is another listing. */
+	if (p->round_rc == ERR_NOT_FOUND)
+		log_info("PODS-RELIST", "reason=\"%s\"", p->error.msg);
+	else
+		log_warn("PODS-RETRY", "in_ms=%lld reason=\"%s\"",
+			 (long long)(pause_ns / NS_PER_MS), p->error.msg);
+	p->n_failed++;
+	loop_timer_in(p->env.jobs->loop, &p->retry, pause_ns, begin_round, p);
+}
+
+static void on_round_end(void *arg)
+{
+	struct pods *p = arg;
+
+	if (p->cancelled)
+		return;
+	if (p->round_rc) {
+		wait_for_next(p);
+		return;
+	}
+	set_well(p);
+	move(p, ROUND_ENDS);
+	jobs_work(p->env.jobs, run_round, on_round_end, p);
+}
+
+static void begin_round(void *arg)
+{
+	struct pods *p = arg;
+
+	move(p, ROUND_BEGINS);
+	if (p->feed.version[0]) /* the listing that there is goes on to be good */
+		move(p, LISTED);
+	jobs_work(p->env.jobs, run_round, on_round_end, p);
+}
+
+/* ---- the server ---- */
+
+static int set_in_cluster(struct kube_server *s, struct err *e)
+{
+	const char *host = getenv("KUBERNETES_SERVICE_HOST");
+	const char *port = getenv("KUBERNETES_SERVICE_PORT");
+
+	if (!host || !*host || !port || !*port)
+		return err_set(e, ERR_NOT_FOUND,
+			       "kubernetes: in-cluster needs KUBERNETES_SERVICE_HOST and _PORT, "
+			       "which pods have; elsewhere give the API server's URL");
+	s->url = xasprintf(strchr(host, ':') ? "https://[%s]:%s" : "https://%s:%s", host, port);
+	s->token_file = xstrdup(ACCOUNT "token");
+	s->ca_file = xstrdup(ACCOUNT "ca.crt");
+	return 0;
+}
+
+/* A token must not travel in plaintext, except on this machine. */
+static int check_url(const char *url, struct err *e)
+{
+	static const char plain[] = "http://", tls[] = "https://";
+	char host[64];
+
+	if (!strncmp(url, tls, strlen(tls)) && url[strlen(tls)])
+		return 0;
+	if (strncmp(url, plain, strlen(plain)))
+		return err_set(e, ERR_INVALID,
+			       "kubernetes '%.80s': use in-cluster or https://HOST:PORT", url);
+	url += strlen(plain);
+	snprintf(host, sizeof(host), "%.*s", (int)strcspn(url, ":/"), url);
+	if (address_is_loopback(host))
+		return 0;
+	return err_set(e, ERR_INVALID, "kubernetes: http:// would show the token: use https://");
+}
+
+static char *copy_or_null(const char *text)
+{
+	return text && *text ? xstrdup(text) : NULL;
+}
+
+static int set_server(struct kube_server *s, const struct pods_env *env, struct err *e)
+{
+	int rc;
+
+	if (!strcmp(env->server, IN_CLUSTER))
+		return set_in_cluster(s, e);
+	rc = check_url(env->server, e);
+	if (rc)
+		return rc;
+	s->url = xstrdup(env->server);
+	if (s->url[strlen(s->url) - 1] == '/')
+		s->url[strlen(s->url) - 1] = '\0';
+	s->token_file = copy_or_null(env->token_file);
+	s->ca_file = copy_or_null(env->ca_file);
+	return 0;
+}
+
+/* ---- life ---- */
+
+int pods_new(struct pods **out, const struct pods_env *env, struct err *e)
+{
+	struct pods *p = xcalloc(1, sizeof(*p));
+	int rc = 0;
+
+	p->env = *env;
+	if (env->server && *env->server)
+		rc = set_server(&p->server, env, e);
+	if (rc) {
+		pods_free(p);
+		return rc;
+	}
+	*out = p;
+	if (!p->server.url)
+		return 0;
+	p->feed = (struct kube_feed){ .server = &p->server,
+				      .http = http_pool_new(p->server.ca_file),
+				      .cancelled = &p->cancelled,
+				      .take = deliver,
+				      .arg = p };
+	p->state = PODS_WAITING;
+	begin_round(p);
+	return 0;
+}
+
+void pods_stop(struct pods *p)
+{
+	if (!p)
+		return;
+	p->cancelled = true;
+	loop_timer_cancel(p->env.jobs->loop, &p->retry);
+	move(p, STOPPED);
+}
+
+void pods_free(struct pods *p)
+{
+	if (!p)
+		return;
+	pod_table_release(&p->table);
+	http_pool_free(p->feed.http);
+	free(p->server.url);
+	free(p->server.token_file);
+	free(p->server.ca_file);
+	free(p);
+}
+
+struct pod *pods_find(const struct pods *p, const char *uid)
+{
+	return pod_table_find(&p->table, uid);
+}
+
+bool pods_are_known(const struct pods *p)
+{
+	return p->was_listed;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pods of a Kubernetes cluster, as its API lists and watches them, and the hosts that they run on: the host of a pod
+ * is the one whose label `node`, or else whose name, is the pod's node. Off unless a server is given. Loop thread.
+ */
+#ifndef AGGREGATOR_PODS_PODS_H
+#define AGGREGATOR_PODS_PODS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "aggregator/pods/pod.h"
+#include "base/err.h"
+#include "json/json_text.h"
+
+struct host;
+struct jobs;
+struct pods;
+struct registry;
+
+struct pods_env {
+	struct jobs *jobs;
+	struct registry *registry;
+	const char *server; /* "https://...", "in-cluster", or NULL or "": no discovery */
+	const char *token_file, *ca_file; /* for a server that is given by its URL; may be NULL */
+};
+
+/* Begins to list. ERR_INVALID for a server that cannot be one, ERR_NOT_FOUND for "in-cluster" outside of a cluster. */
+MUST_CHECK int pods_new(struct pods **out, const struct pods_env *env, struct err *e);
+void pods_stop(struct pods *p); /* the worker ends within a second; NULL is fine */
+void pods_free(struct pods *p); /* stopped, and all jobs are done; NULL is fine */
+
+/* The pod of this uid, borrowed; NULL if it is not, or not any more, in the cluster. */
+struct pod *pods_find(const struct pods *p, const char *uid);
+
+/* Whether the table has what the cluster has, as far as is known. */
+bool pods_are_known(const struct pods *p);
+
+/* A pod that a selector names, with its host. */
+struct pods_match {
+	struct pod *pod; /* a reference */
+	struct host *host; /* NULL: no agent is on its node */
+};
+
+struct pods_selection {
+	struct host **hosts; /* sorted by name */
+	size_t n_hosts;
+	struct pods_match *pods;
+	size_t n_pods;
+};
+
+/*
+ * select.c: resolves a selector (docs/selectors.md): the hosts that match, or that have a pod that matches, and those
+ * pods. The caller releases *out after success. Errors as of registry_select().
+ */
+MUST_CHECK int pods_select(const struct pods *p, struct registry *r, const char *selector,
+			   struct pods_selection *out, struct err *e);
+void pods_selection_release(struct pods_selection *s);
+
+/* documents.c: docs/schema/pods.schema.json of the pods that match a selector, and pod-jobs.schema.json of all jobs. fn
+ * gets the text once, later. An error is returned and fn is not called. */
+MUST_CHECK int pods_make_text(struct pods *p, const char *selector, json_text_fn fn, void *arg,
+			      struct err *e);
+void pods_make_jobs_text(struct pods *p, json_text_fn fn, void *arg);
+
+/* A pod in a document: docs/schema/pod.schema.json without the members about its host; a new reference. */
+json_t *pod_json(const struct pod *p);
+
+#endif

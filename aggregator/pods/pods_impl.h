@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of pods/ share; private to them. */
+#ifndef AGGREGATOR_PODS_PODS_IMPL_H
+#define AGGREGATOR_PODS_PODS_IMPL_H
+
+#include <stdatomic.h>
+
+#include "aggregator/pods/kube_feed.h"
+#include "aggregator/pods/pod_table.h"
+#include "aggregator/pods/pods.h"
+#include "base/loop.h"
+
+enum pods_state {
+	PODS_OFF, /* no server is given */
+	PODS_LISTING, /* a worker lists; the table has what was known before */
+	PODS_WATCHING, /* a worker reads changes */
+	PODS_WAITING, /* for the next attempt */
+	PODS_ENDED, /* pods_stop() was called */
+};
+
+struct pods {
+	struct pods_env env;
+	enum pods_state state;
+	bool was_listed; /* once at least */
+	struct kube_server server;
+	struct kube_feed feed; /* the worker's, except between rounds */
+	_Atomic bool cancelled;
+	_Atomic unsigned int n_waiting; /* batches that the loop has not taken yet */
+	int round_rc; /* of the round that ended last; the worker's during a round, as the next one */
+	struct err round_error;
+	struct err error; /* why the state is PODS_WAITING; empty = all is well */
+	unsigned int n_failed; /* rounds in a row */
+	struct loop_timer retry;
+	struct pod_table table;
+};
+
+extern const char *const pods_state_names[]; /* by enum pods_state */
+
+/* The host of a node, by binary search. */
+struct node_index {
+	struct node_entry {
+		const char *node;
+		struct host *host;
+		size_t at; /* its place among the registry's hosts */
+	} * entries; /* sorted by node */
+	size_t n;
+};
+
+void node_index_build(struct node_index *x, const struct registry *r);
+const struct node_entry *node_index_find(const struct node_index *x,
+					 const char *node); /* or NULL */
+void node_index_release(struct node_index *x);
+
+/* select.c: `h` may be NULL: there is no agent on the pod's node. */
+struct selector;
+bool selector_names_pod(const struct selector *s, const struct pod *p, const struct host *h);
+
+#endif

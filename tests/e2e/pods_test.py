@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods of a cluster: listed in pages, watched, listed anew after each kind of failure; their jobs; captures by job."""
+import urllib.parse
+
+from lib.cluster import Cluster, main, wait_until
+from lib.fake_kubernetes import FakeKubernetes, pod
+
+
+def start(c, api, *flags):
+    token = c.dir / "token"
+    token.write_text(api.token + "\n")
+    return c.aggregator("--kubernetes", api.url, "--kubernetes-token-file", token, *flags)
+
+
+def pods_of(c, selector="all"):
+    return {p["pod"]: p for p in c.get("/api/v1/pods?selector=" + urllib.parse.quote(selector))["pods"]}
+
+
+def discovery(c):
+    return c.get("/api/v1/pods")["discovery"]
+
+
+def wait_pods(c, what, names):
+    wait_until(what, lambda: set(pods_of(c)) == set(names))
+
+
+def test_off():
+    with Cluster() as c:
+        c.aggregator()
+        assert discovery(c)["state"] == "off"
+        code, text = c.tutti("pods", check=0)
+        assert "--kubernetes" in c.stderr and text == "", (text, c.stderr)
+
+
+def test_pages_and_changes():
+    api = FakeKubernetes()
+    for i in range(600):
+        api.put(pod(f"p{i:03}", f"n{i % 7}"))
+    with Cluster() as c:
+        start(c, api)
+        wait_until("600 pods", lambda: discovery(c)["pods"] == 600)
+        assert discovery(c)["state"] == "watching" and not discovery(c)["error"], discovery(c)
+        pages = [q for q in api.requests if "limit" in q]
+        assert [q.get("continue") for q in pages] == [None, "next:250", "next:500"], pages
+        last = pod("late", "n1", job="train", rank=3)
+        api.put(last)
+        wait_until("a new pod", lambda: "late" in pods_of(c, "job=train,rank=3"))
+        api.put(pod("late", "n2", job="train", rank=3, uid=last["metadata"]["uid"]))
+        wait_until("a changed pod", lambda: pods_of(c, "pod=late")["late"]["node"] == "n2")
+        api.delete(last)
+        wait_until("a pod that is gone", lambda: not pods_of(c, "pod=late"))
+        wait_until("a second watch", lambda: len(api.watches()) > 1)
+        assert len([q for q in api.requests if "limit" in q]) == 3, "it listed again without a reason"
+        assert int(api.watches()[-1]["resourceVersion"]) > 700, api.watches()[-1]
+        status, doc = c.call("GET", "/api/v1/pods?selector=rank%3Dx")
+        assert status == 400 and "character 6" in doc["error"], doc
+    api.close()
+
+
+def test_faults():
+    """After each fault, everything that happened meanwhile is known, and what is gone is not."""
+    api = FakeKubernetes(watch_s=1)
+    known = [pod(f"p{i:03}", "n") for i in range(300)]
+    for p in known:
+        api.put(p)
+    with Cluster() as c:
+        api.faults += ["error-500", "forbidden"]
+        start(c, api)
+        wait_until("the refusal", lambda: "ClusterRole" in discovery(c)["error"] or discovery(c)["pods"])
+        wait_until("300 pods", lambda: discovery(c)["pods"] == 300, 30)
+        for fault in ("gone", "cut", "garbage", "error-500", "gone-page"):
+            api.faults += ["gone", fault] if fault == "gone-page" else [fault]
+            wait_until(f"the fault {fault}", lambda: fault not in api.faults, 30)
+            api.delete(known.pop())
+            api.put(pod(f"after-{fault}", "n"))
+            known.append(api.pods[max(api.pods, key=lambda u: int(api.pods[u]["metadata"]["resourceVersion"]))])
+            wait_until(f"the pods after {fault}", lambda: set(pods_of(c)) == {p["metadata"]["name"] for p in known}, 30)
+        wait_until("that all is well", lambda: discovery(c)["state"] == "watching" and not discovery(c)["error"], 30)
+    api.close()
+
+
+def test_wrong_token():
+    api = FakeKubernetes()
+    with Cluster() as c:
+        token = c.dir / "token"
+        token.write_text("another-token\n")
+        c.aggregator("--kubernetes", api.url, "--kubernetes-token-file", token)
+        wait_until("the refusal", lambda: "token" in discovery(c)["error"])
+        token.write_text(api.token)  # it is read again for each request
+        api.put(pod("p", "n"))
+        wait_pods(c, "the pods", ["p"])
+    api.close()
+
+
+def test_capture_by_job():
+    api = FakeKubernetes()
+    for rank, node in enumerate(("host-a", "node-b", "host-c")):
+        api.put(pod(f"train-{rank}", node, job="train", rank=rank))
+    api.put(pod("other", "host-c", job="other", rank=0))
+    api.put(pod("quiet", "host-c", job="quiet", annotations={"tutti.dev/profile": "false"}))
+    with Cluster() as c:
+        start(c, api)
+        c.agent("host-a")
+        c.agent("host-b", "--label", "node=node-b")
+        c.agent("host-c")
+        c.wait_hosts(3)
+        wait_until("the pods", lambda: discovery(c)["pods"] == 5)
+        jobs = {j["job"]: j for j in c.tutti("jobs", "--json", check=0)[1]["jobs"]}
+        assert jobs["train"] == {"job": "train", "job_kind": "Job", "namespace": "jobs", "pods": 3, "running": 3, "connected": 3}, jobs
+        head, *rows = c.tutti("pods", "job=train", check=0)[1].splitlines()
+        assert head.split() == ["NAMESPACE", "POD", "PHASE", "JOB", "RANK", "NODE", "HOST"], head
+        assert [r.split()[1::5] for r in rows] == [["train-0", "host-a"], ["train-1", "host-b"], ["train-2", "host-c"]], rows
+        doc = c.tutti("capture", "--job", "train", "--ranks", "0-1", "-d", "200ms", "--json", check=0)[1]
+        assert sorted(h["host"] for h in doc["hosts"]) == ["host-a", "host-b"], doc
+        assert c.tutti("capture", "--job", "quiet", "-d", "200ms")[0] == 4, c.stderr
+        assert c.tutti("capture", "--job", "none", "-d", "200ms")[0] == 4 and "no pod matches" in c.stderr, c.stderr
+        assert c.tutti("capture", "--ranks", "0")[0] == 2 and "--job" in c.stderr, c.stderr
+    api.close()
+
+
+if __name__ == "__main__":
+    main(test_off, test_pages_and_changes, test_faults, test_wrong_token, test_capture_by_job)
