@@ -11,6 +11,7 @@
 #include "base/now.h"
 
 #define BLOCK_BYTES ((size_t)128 << 10) /* of one send */
+#define SPARES	    2 /* both pieces may be sent before the next one is there */
 
 /* One piece, and what was reserved for it. */
 struct piece {
@@ -25,7 +26,7 @@ struct http_body {
 	pthread_mutex_t lock; /* guards the members down to the next comment line */
 	struct MHD_Connection *conn; /* NULL once microhttpd is done with it */
 	struct piece now, next;
-	struct buf spare; /* empty, with the memory of a piece that was sent */
+	struct buf spares[SPARES]; /* empty, with the memory of pieces that were sent */
 	size_t sent; /* bytes of `now` */
 	uint64_t added; /* bytes */
 	pthread_cond_t changed; /* there is room, or the end */
@@ -40,6 +41,12 @@ struct http_body {
 	void *arg;
 };
 
+static void drop_spares(struct http_body *b)
+{
+	for (size_t i = 0; i < SPARES; i++)
+		buf_release(&b->spares[i]);
+}
+
 void http_body_unref(struct http_body *b)
 {
 	if (atomic_fetch_sub(&b->refs, 1) != 1)
@@ -48,7 +55,7 @@ void http_body_unref(struct http_body *b)
 	pthread_cond_destroy(&b->changed);
 	buf_release(&b->now.bytes);
 	buf_release(&b->next.bytes);
-	buf_release(&b->spare);
+	drop_spares(b);
 	free(b);
 }
 
@@ -133,10 +140,21 @@ static void drop_piece(struct http_body *b, struct piece *p)
 /* For the next piece: new memory costs more than the copy into it. */
 static void keep_memory(struct http_body *b, struct buf *piece)
 {
-	buf_release(&b->spare);
-	b->spare = *piece;
-	b->spare.len = 0;
+	size_t i = b->spares[0].data ? 1 : 0;
+
+	buf_release(&b->spares[i]);
+	b->spares[i] = *piece;
+	b->spares[i].len = 0;
 	*piece = (struct buf)BUF_INIT;
+}
+
+static struct buf take_memory(struct http_body *b)
+{
+	size_t i = b->spares[1].data ? 1 : 0;
+	struct buf spare = b->spares[i];
+
+	b->spares[i] = (struct buf)BUF_INIT;
+	return spare;
 }
 
 static size_t take_bytes(struct http_body *b, char *out, size_t max)
@@ -194,8 +212,7 @@ void http_body_add(struct http_body *b, struct buf *piece)
 	if (b->conn && piece->len) {
 		p = b->now.bytes.len ? &b->next : &b->now;
 		*p = (struct piece){ *piece, b->asked };
-		*piece = b->spare;
-		b->spare = (struct buf)BUF_INIT;
+		*piece = take_memory(b);
 		b->added += p->bytes.len;
 		b->asked = 0;
 		wake(b);
@@ -211,7 +228,7 @@ void http_body_pause(struct http_body *b)
 		atomic_fetch_sub(b->bodies, b->asked);
 	b->asked = 0;
 	b->asking = false;
-	buf_release(&b->spare);
+	drop_spares(b);
 	ask(b);
 	pthread_mutex_unlock(&b->lock);
 }
