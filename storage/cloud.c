@@ -77,6 +77,8 @@ static int verify_put(struct cloud *c, const struct store_put *put, const char *
 {
 	int rc = a->is_object ? 0 : look_at(c, put->key, put->deadline_mono_ns, a, e);
 
+	if (rc && rc != ERR_NOT_FOUND)
+		return err_prefix(e, "the object that was put cannot be looked at");
 	if (!rc && !strcmp(a->nonce, nonce) && a->length != put->len)
 		rc = err_set(e, ERR_PEER, "the server keeps %llu of %llu bytes",
 			     (unsigned long long)a->length, (unsigned long long)put->len);

@@ -10,7 +10,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 import fake_s3  # noqa: E402
-from ceph import Ceph  # noqa: E402
+from ceph import Ceph, actions_of, documented_policy  # noqa: E402
 from fault_proxy import FaultProxy  # noqa: E402
 from servers import ACCOUNT_KEY, Azurite, FakeGcs, Versitygw  # noqa: E402
 
@@ -18,7 +18,7 @@ PROGRAMS = pathlib.Path(sys.argv[1])
 HERE = pathlib.Path(__file__).resolve().parent
 FAULTS = {29: "503", 31: "lost", 37: "reset", 41: "500", 43: "cut"}
 CLOUDS = ("AWS_", "AZURE_", "GOOGLE_", "GCE_", "STORAGE_")
-CASES = ["suite", "keys", "writers", "wrong secret", "clock skew", "tokens", "503 storm", "broken off", "10 s slow", "full disk", "grants"]
+CASES = ["suite", "keys", "writers", "wrong secret", "clock skew", "tokens", "policy", "503 storm", "broken off", "10 s slow", "full disk", "grants"]
 SECRETS = [fake_s3.KEYS["AKIDTEST"][0], ACCOUNT_KEY]
 
 
@@ -39,14 +39,20 @@ def run(program, *args, timeout=600, **env):
     return output.strip()
 
 
+def store_check(url, env):
+    """What `tutti store check` finds wrong."""
+    p = subprocess.run([PROGRAMS.parent / "bin/tutti", "store", "check", url], env={**os.environ, **env}, capture_output=True, text=True, timeout=120)
+    return "\n".join(line for line in p.stdout.splitlines() if line.startswith("FAIL")) or p.stderr
+
+
 class Store:
     """One row: `url` and `env` as tutti takes them; a server behind HTTP has an `endpoint`."""
 
-    def __init__(self, url, env=None, endpoint=None, wrong=None, small=None, skew=None, tokens=None):
+    def __init__(self, url, env=None, endpoint=None, wrong=None, small=None, skew=None, tokens=None, policy=None):
         self.url, self.env, self.endpoint = url, env or {}, endpoint
         self.wrong = wrong  # (environment with a wrong secret, what the error must have)
         self.small = small  # a context that gives (url, env, MiB) of the same store with little room
-        self.skew, self.tokens = skew, tokens  # run the case
+        self.skew, self.tokens, self.policy = skew, tokens, policy  # run the case
 
     def through(self, proxy):
         swap = lambda text: text.replace(self.endpoint, proxy.endpoint)
@@ -75,6 +81,9 @@ class Store:
 
     def case_tokens(self):
         return self.tokens() if self.tokens else "-"
+
+    def case_policy(self):
+        return self.policy() if self.policy else "-"
 
     def case_storm(self):
         if not self.endpoint:
@@ -192,18 +201,27 @@ def gcs_store():
 
 @contextlib.contextmanager
 def ceph_store():
-    @contextlib.contextmanager
-    def small():
-        with Ceph(bytes_=96 << 20) as server:
-            yield server.url(), server.env, 128
-
     with Ceph() as server:
+        @contextlib.contextmanager
+        def small():
+            with server.quota(8 << 20):
+                yield server.url(), server.env, 32
+
         def tokens():
-            inside, outside = server.role_env("inside/"), server.url("outside")
+            inside, outside = server.role_env("inside"), server.url("outside")
             run("cloud", "own", server.url("inside/prefix"), **inside)
             run("cloud", "refused", outside, "403", **inside)
             run("cloud", "refused", server.url("inside"), "403", **{**inside, "AWS_SESSION_TOKEN": "changed"})
-        yield Store(server.url(), server.env, server.endpoint, ({"AWS_SECRET_ACCESS_KEY": "wrong"}, "answers 403"), small, tokens=tokens)
+
+        def policy():
+            """What docs/storage.md calls the least that the keys must be allowed is enough, and each action of it is needed."""
+            for action in [a for s in documented_policy()["Statement"] for a in actions_of(s)]:
+                refused = store_check(server.url("policy"), server.role_env("policy", action))
+                if "answers 403" not in refused:
+                    raise Failed(f"without {action}: {refused}")
+            if refused := store_check(server.url("policy"), server.role_env("policy")):
+                raise Failed(refused)
+        yield Store(server.url(), server.env, server.endpoint, ({"AWS_SECRET_ACCESS_KEY": "wrong"}, "answers 403"), small, tokens=tokens, policy=policy)
 
 
 STORES = {"file": file_store, "mem": mem_store, "fault": fault_store, "fake-s3": fake_s3_store, "versitygw": versitygw_store, "azurite": azurite_store,

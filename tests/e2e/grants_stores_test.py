@@ -91,8 +91,8 @@ def through(proxy, text):
     return text.replace(proxy.server.endpoint, proxy.endpoint)
 
 
-def start(c, proxy, env=None):
-    c.aggregator("--store", through(proxy, proxy.server.url("fleet")), "--lead", "1s", env=env or {k: through(proxy, v) for k, v in proxy.server.env.items()})
+def start(c, proxy, env):
+    c.aggregator("--store", through(proxy, proxy.server.url("fleet")), "--lead", "1s", env=env)
     (c.dir / "space.pb").write_bytes(xspace.synthetic(1000, 10**11))
     for host, profiler in zip(HOSTS, c.profilers_of(*[c.dir / "space.pb"] * N_HOSTS, mode="good")):
         c.agent(host, "--tracers", "metrics,profiler", profiler)
@@ -139,13 +139,13 @@ def test_check(c, server):
     assert {"grant", "grant-once"} < set(found) and ("hold them to the size" in found["grant"]["text"]) == (STORE == "azurite"), found
 
 
-def test_captures(c, proxy):
+def test_captures(c, proxy, secrets):
     one, all_ = capture(c, HOSTS[0]), capture(c)
     per_host = (proxy.own[all_["session"]] - proxy.own[one["session"]]) / (N_HOSTS - 1)
     check_put(proxy, all_)
     check_exported(c, all_)
     assert per_host < OWN_MOST, per_host
-    secrets = [SECRET.encode(), ACCOUNT_KEY.encode()]
+    secrets = [s.encode() for s in secrets]
     for host in HOSTS:
         assert not knows(c.processes[host].pid, secrets), f"{host} has the keys"
     assert STORE == "gcs" or knows(c.processes["aggregator"].pid, secrets), "the search finds nothing"
@@ -182,8 +182,9 @@ def test_no_grants(c, proxy):
 def test_store():
     with {**SERVERS, "ceph": Ceph}[STORE]() as server, Watched(server) as proxy:
         with Cluster() as c:
-            start(c, proxy)
-            test_captures(c, proxy)
+            env = server.role_env("fleet") if STORE == "ceph" else server.env
+            start(c, proxy, {k: through(proxy, v) for k, v in env.items()})
+            test_captures(c, proxy, [SECRET, ACCOUNT_KEY, env.get("AWS_SECRET_ACCESS_KEY", SECRET)])
             test_lost_answers(c, proxy)
             test_check(c, server)
         if STORE == "azurite":

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A one-node Ceph with its S3 gateway and STS, in memory: `with Ceph() as server` (tests/setup.sh ceph installs it)."""
+import contextlib
 import hashlib
 import hmac
 import json
@@ -32,11 +33,19 @@ def sign(method, host, path, query, body, service):
     return {"x-amz-date": date, "x-amz-content-sha256": digest, "Authorization": f"AWS4-HMAC-SHA256 Credential={ID}/{scope}, SignedHeaders={names}, Signature={mac(key, text).hex()}"}
 
 
+def documented_policy():
+    return json.loads(re.search(r"```json\n(.*?)```", (HERE.parents[1] / "docs/storage.md").read_text(), re.S)[1])
+
+
+def actions_of(statement):
+    return statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+
+
 class Ceph:
     env = {"AWS_ACCESS_KEY_ID": ID, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_EC2_METADATA_DISABLED": "true"}
 
-    def __init__(self, bytes_=2 << 30):
-        self.bytes = bytes_
+    def __init__(self):
+        self.roles = set()
 
     def free_range(self):
         """A port that has the 60 above it for the daemons."""
@@ -50,7 +59,7 @@ class Ceph:
         self.host = f"127.0.0.1:{self.free_range()}"
         self.endpoint = f"http://{self.host}"
         try:
-            subprocess.run([HERE / "ceph_up.sh", self.folder, self.host.split(":")[1]], check=True, stdout=subprocess.DEVNULL, env={**os.environ, "CEPH_BYTES": str(self.bytes)})
+            subprocess.run([HERE / "ceph_up.sh", self.folder, self.host.split(":")[1]], check=True, stdout=subprocess.DEVNULL)
             self.ask("PUT", "/bucket", b"", "s3")
         except BaseException:
             self.__exit__()
@@ -68,17 +77,31 @@ class Ceph:
     def admin(self, *arguments):
         subprocess.run(["radosgw-admin", *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "CEPH_CONF": str(self.folder / "ceph.conf")})
 
-    def role_env(self, prefix):
-        """Keys of a session whose role may use what is below `prefix`, and nothing else."""
-        compact = lambda statement: json.dumps({"Version": "2012-10-17", "Statement": statement}, separators=(",", ":"))
-        self.admin("role", "create", "--role-name=tutti", "--assume-role-policy-doc=" + compact([{"Effect": "Allow", "Principal": {"AWS": ["arn:aws:iam:::user/t"]}, "Action": ["sts:AssumeRole"]}]))
-        self.admin("role-policy", "put", "--role-name=tutti", "--policy-name=p", "--policy-doc=" + compact([
-            {"Effect": "Allow", "Action": ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"], "Resource": f"arn:aws:s3:::bucket/{prefix}*"},
-            {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "arn:aws:s3:::bucket"}]))
-        form = urlencode({"Action": "AssumeRole", "Version": "2011-06-15", "RoleArn": "arn:aws:iam:::role/tutti", "RoleSessionName": "tutti"}, quote_via=quote)
+    def role_env(self, prefix, without=None):
+        """Keys of a session whose role may do what the policy of docs/storage.md allows, below `prefix`; but not the action `without`."""
+        policy = documented_policy()
+        for statement in policy["Statement"]:
+            statement["Action"] = [a for a in actions_of(statement) if a != without]
+        policy["Statement"] = [s for s in policy["Statement"] if s["Action"]]
+        text = json.dumps(policy, separators=(",", ":")).replace("profiles/fleet-1", f"bucket/{prefix}").replace(':::profiles"', ':::bucket"').replace('"fleet-1', f'"{prefix}')
+        role = f"tutti-{without.split(':')[1] if without else 'all'}"
+        trust = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"AWS": ["arn:aws:iam:::user/t"]}, "Action": ["sts:AssumeRole"]}]}
+        if role not in self.roles:
+            self.roles.add(role)
+            self.admin("role", "create", f"--role-name={role}", "--assume-role-policy-doc=" + json.dumps(trust, separators=(",", ":")))
+        self.admin("role-policy", "put", f"--role-name={role}", "--policy-name=p", "--policy-doc=" + text)
+        form = urlencode({"Action": "AssumeRole", "Version": "2011-06-15", "RoleArn": f"arn:aws:iam:::role/{role}", "RoleSessionName": "tutti"}, quote_via=quote)
         answer = self.ask("POST", "/", form.encode(), "sts")
         value = lambda name: re.search(f"<{name}>(.*?)</{name}>", answer)[1]
         return {**self.env, "AWS_ACCESS_KEY_ID": value("AccessKeyId"), "AWS_SECRET_ACCESS_KEY": value("SecretAccessKey"), "AWS_SESSION_TOKEN": value("SessionToken")}
+
+    @contextlib.contextmanager
+    def quota(self, bytes_):
+        """The bucket may have so many bytes. (A disk of this size would not do: Ceph takes more than it has, and then hangs.)"""
+        self.admin("quota", "set", "--quota-scope=bucket", "--bucket=bucket", f"--max-size={bytes_}")
+        self.admin("quota", "enable", "--quota-scope=bucket", "--bucket=bucket")
+        yield
+        self.admin("quota", "disable", "--quota-scope=bucket", "--bucket=bucket")
 
     def url(self, prefix=""):
         return f"s3://bucket/{prefix}?endpoint={self.endpoint}&region=us-east-1"

@@ -47,7 +47,7 @@ cat >"$dir/ceph.conf" <<-CONF
 	mgr initial modules =
 	osd crush chooseleaf type = 0
 	osd objectstore = memstore
-	memstore device bytes = ${CEPH_BYTES:-2147483648}
+	memstore device bytes = 2147483648
 	run dir = $dir/run
 	log file = $dir/log/\$name.log
 	admin socket = $dir/run/\$name.asok
