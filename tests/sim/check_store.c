@@ -112,10 +112,50 @@ bool check_has_record(const char *session)
 
 /* ---- the store ---- */
 
-struct listing {
+/* The manifest that was read last: with a thousand hosts a session has as many keys, one after the other. */
+struct last_manifest {
 	struct store *store;
-	char last[128]; /* of the sessions that no request knows: the one checked last */
+	char session[128];
+	json_t *manifest; /* NULL: it has none, because of `e` */
+	json_t *named; /* an object whose members are the files that it names */
+	struct err e;
 };
+
+struct listing {
+	struct last_manifest last;
+	char foreign[128]; /* of the sessions that no request knows: the one checked last */
+};
+
+static json_t *names_of_files(const json_t *manifest)
+{
+	const json_t *hosts = json_object_get(manifest, "hosts"), *file;
+	json_t *names = json_object();
+	size_t k;
+
+	for (size_t i = 0; i < json_array_size(hosts); i++)
+		json_array_foreach(json_object_get(json_array_get(hosts, i), "files"), k, file)
+			json_put_bool(names, json_string_value(file), true);
+	return names;
+}
+
+static void last_manifest_release(struct last_manifest *l)
+{
+	json_decref(l->manifest);
+	json_decref(l->named);
+	l->manifest = l->named = NULL;
+}
+
+/* Borrowed, until the next one is read. */
+static const json_t *last_manifest_read(struct last_manifest *l, const char *session)
+{
+	if (!strcmp(l->session, session))
+		return l->manifest;
+	last_manifest_release(l);
+	snprintf(l->session, sizeof(l->session), "%s", session);
+	if (!load_manifest(l->store, session, &l->manifest, &l->e))
+		l->named = names_of_files(l->manifest);
+	return l->manifest;
+}
 
 /* What became of a capture that is no session. */
 static void check_failure(struct store *s, const char *session)
@@ -134,27 +174,12 @@ static void check_failure(struct store *s, const char *session)
 	json_decref(record);
 }
 
-static bool is_named(const json_t *manifest, const char *file)
-{
-	const json_t *hosts = json_object_get(manifest, "hosts");
-
-	for (size_t i = 0; i < json_array_size(hosts); i++) {
-		const json_t *files = json_object_get(json_array_get(hosts, i), "files");
-
-		for (size_t k = 0; k < json_array_size(files); k++) {
-			if (!strcmp(json_string_value(json_array_get(files, k)), file))
-				return true;
-		}
-	}
-	return false;
-}
-
 static void check_foreign(struct listing *l, const char *session, const json_t *manifest)
 {
-	if (user_find(session) || !strcmp(l->last, session))
+	if (user_find(session) || !strcmp(l->foreign, session))
 		return;
-	snprintf(l->last, sizeof(l->last), "%s", session);
-	check_foreign_session(l->store, manifest);
+	snprintf(l->foreign, sizeof(l->foreign), "%s", session);
+	check_foreign_session(l->last.store, manifest);
 }
 
 /* Below profiles/ a key is plugins/profile/<session>/<file>, below tutti/sessions/ <session>/<file>,
@@ -162,13 +187,12 @@ static void check_foreign(struct listing *l, const char *session, const json_t *
 static bool on_key(void *arg, const char *key, const struct store_stat *st)
 {
 	struct listing *l = arg;
+	const json_t *manifest;
 	char session[128];
-	json_t *manifest = NULL;
-	struct err e;
 
 	(void)st;
 	if (sscanf(key, "tutti/failed/%127[^.]", session) == 1) {
-		check_failure(l->store, session);
+		check_failure(l->last.store, session);
 		return true;
 	}
 	if (sscanf(key, "profiles/plugins/profile/%127[^/]/", session) != 1 &&
@@ -178,25 +202,27 @@ static bool on_key(void *arg, const char *key, const struct store_stat *st)
 		sim_fail("the store has a key %s", key);
 		return true;
 	}
-	if (load_manifest(l->store, session, &manifest, &e))
-		sim_fail("%s is left over: %s", key, e.msg);
-	else if (!strncmp(key, "profiles/", 9) && !is_named(manifest, strrchr(key, '/') + 1))
+	manifest = last_manifest_read(&l->last, session);
+	if (!manifest)
+		sim_fail("%s is left over: %s", key, l->last.e.msg);
+	else if (!strncmp(key, "profiles/", 9) &&
+		 !json_object_get(l->last.named, strrchr(key, '/') + 1))
 		sim_fail("%s is left over: the manifest does not name it", key);
 	else
 		check_foreign(l, session, manifest);
-	json_decref(manifest);
 	return true;
 }
 
 void check_store(void)
 {
-	struct listing l = { .store = the_store() };
+	struct listing l = { .last.store = the_store() };
 	const struct request *w;
 	struct err e;
 
-	if (list_keys(l.store, "", NULL, on_key, &l, &e))
+	if (list_keys(l.last.store, "", NULL, on_key, &l, &e))
 		sim_fail("the store cannot be listed: %s", e.msg);
-	store_free(l.store);
+	last_manifest_release(&l.last);
+	store_free(l.last.store);
 	TAILQ_FOREACH (w, user_requests(), entry) {
 		if (w->committed)
 			check_session(w);
@@ -205,16 +231,11 @@ void check_store(void)
 
 /* ---- spools ---- */
 
-/* The host's result in the manifest of a session; or NULL. Borrowed from `*manifest`. */
-static const json_t *find_result(struct store *s, const char *session, const char *host,
-				 json_t **manifest)
+/* The host's result in a manifest; or NULL. */
+static const json_t *find_result(const json_t *manifest, const char *host)
 {
-	const json_t *hosts;
-	struct err e;
+	const json_t *hosts = json_object_get(manifest, "hosts");
 
-	if (load_manifest(s, session, manifest, &e))
-		return NULL;
-	hosts = json_object_get(*manifest, "hosts");
 	for (size_t i = 0; i < json_array_size(hosts); i++) {
 		if (!strcmp(json_get_text(json_array_get(hosts, i), "host"), host))
 			return json_array_get(hosts, i);
@@ -224,20 +245,18 @@ static const json_t *find_result(struct store *s, const char *session, const cha
 
 /* A retry may fetch it, as may another one after a retry that failed. What was deleted is left to the lease after a
  * restart. */
-static bool may_stay(struct store *s, const char *session, const char *host)
+static bool may_stay(struct last_manifest *last, const char *session, const char *host)
 {
-	json_t *manifest = NULL;
-	const json_t *result = find_result(s, session, host, &manifest);
+	const json_t *result = find_result(last_manifest_read(last, session), host);
 	const struct request *w = user_find(session);
 	const struct reason *r = result ? reason_find(json_get_text(result, "reason")) : NULL;
 	bool may_be_fetched = r && !*json_get_text(result, "file") &&
 			      ((w && w->retried) || (r->flags & REASON_DELIVERABLE));
 
-	json_decref(manifest);
 	return may_be_fetched || (w && w->removal);
 }
 
-static void check_spool(struct store *s, const char *host, bool leases_over)
+static void check_spool(struct last_manifest *last, const char *host, bool leases_over)
 {
 	char *path = daemon_folder(host);
 	struct dirent **names;
@@ -246,7 +265,7 @@ static void check_spool(struct store *s, const char *host, bool leases_over)
 	for (int i = 0; i < n; i++) {
 		const char *session = names[i]->d_name;
 
-		if (name_is_session(session) && (leases_over || !may_stay(s, session, host)))
+		if (name_is_session(session) && (leases_over || !may_stay(last, session, host)))
 			sim_fail("the spool of %s has %s", host, session);
 		free(names[i]);
 	}
@@ -256,11 +275,12 @@ static void check_spool(struct store *s, const char *host, bool leases_over)
 
 void check_spools(bool leases_over)
 {
-	struct store *s = the_store();
+	struct last_manifest last = { .store = the_store() };
 
 	for (size_t i = 1; i < sim.n_hosts; i++)
-		check_spool(s, sim.hosts[i]->name, leases_over);
+		check_spool(&last, sim.hosts[i]->name, leases_over);
 	check_counts.spools += sim.n_hosts - 1;
 	check_counts.spools_late += leases_over ? sim.n_hosts - 1 : 0;
-	store_free(s);
+	last_manifest_release(&last);
+	store_free(last.store);
 }
