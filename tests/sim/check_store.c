@@ -256,29 +256,62 @@ static bool may_stay(struct last_manifest *last, const char *session, const char
 	return may_be_fetched || (w && w->removal);
 }
 
-static void check_spool(struct last_manifest *last, const char *host, bool leases_over)
+/* What is left in the spools. By session, since a thousand hosts have files of the same one. */
+struct spooled {
+	char session[256];
+	const char *host;
+};
+
+struct spools {
+	struct spooled *items;
+	size_t n;
+};
+
+static void add_spool(struct spools *spools, const char *host)
 {
 	char *path = daemon_folder(host);
 	struct dirent **names;
 	int n = scandir(path, &names, NULL, alphasort);
 
 	for (int i = 0; i < n; i++) {
-		const char *session = names[i]->d_name;
-
-		if (name_is_session(session) && (leases_over || !may_stay(last, session, host)))
-			sim_fail("the spool of %s has %s", host, session);
+		if (name_is_session(names[i]->d_name)) {
+			spools->items = xrealloc(spools->items,
+						 (spools->n + 1) * sizeof(*spools->items));
+			spools->items[spools->n].host = host;
+			snprintf(spools->items[spools->n++].session, sizeof(spools->items->session),
+				 "%s", names[i]->d_name);
+		}
 		free(names[i]);
 	}
-	free(names);
+	if (n >= 0)
+		free(names);
 	free(path);
+}
+
+static int by_session(const void *a, const void *b)
+{
+	const struct spooled *x = a, *y = b;
+	int order = strcmp(x->session, y->session);
+
+	return order ? order : strcmp(x->host, y->host);
 }
 
 void check_spools(bool leases_over)
 {
 	struct last_manifest last = { .store = the_store() };
+	struct spools spools = { 0 };
 
 	for (size_t i = 1; i < sim.n_hosts; i++)
-		check_spool(&last, sim.hosts[i]->name, leases_over);
+		add_spool(&spools, sim.hosts[i]->name);
+	if (spools.n)
+		qsort(spools.items, spools.n, sizeof(*spools.items), by_session);
+	for (size_t i = 0; i < spools.n; i++) {
+		const struct spooled *f = &spools.items[i];
+
+		if (leases_over || !may_stay(&last, f->session, f->host))
+			sim_fail("the spool of %s has %s", f->host, f->session);
+	}
+	free(spools.items);
 	check_counts.spools += sim.n_hosts - 1;
 	check_counts.spools_late += leases_over ? sim.n_hosts - 1 : 0;
 	last_manifest_release(&last);

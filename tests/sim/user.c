@@ -27,6 +27,7 @@
 static struct requests requests;
 static int64_t grace_ns;
 static bool is_calm;
+static unsigned int n_cancels;
 
 static void ask(void *arg);
 
@@ -373,16 +374,20 @@ static void on_stopped(void *arg, int status, const char *body, size_t len)
 	json_decref(doc);
 }
 
-void user_stop(void)
+static void ask_stop(struct request *w)
 {
-	struct request *w = pick(false);
-
-	if (!w)
-		return;
 	if (!w->stop)
 		w->stop = PROMISE_ASKED;
 	w->n_stops++;
 	send_verb("POST", w, "captures", "/stop", on_stopped);
+}
+
+void user_stop(void)
+{
+	struct request *w = pick(false);
+
+	if (w)
+		ask_stop(w);
 }
 
 static bool any_host_is_away(void)
@@ -410,12 +415,15 @@ static void on_cancelled(void *arg, int status, const char *body, size_t len)
 	check_counts.cancelled_away += any_host_is_away();
 }
 
+/* By turns a stop comes with it: two changes of a ledger at once. */
 void user_cancel(void)
 {
 	struct request *w = pick(false);
 
 	if (!w)
 		return;
+	if (n_cancels++ % 2)
+		ask_stop(w);
 	w->cancel = PROMISE_ASKED;
 	send_verb("DELETE", w, "captures", "", on_cancelled);
 }
@@ -541,6 +549,7 @@ void user_new(int64_t grace, bool calm)
 	TAILQ_INIT(&requests);
 	grace_ns = grace;
 	is_calm = calm;
+	n_cancels = 0;
 }
 
 void user_free(void)
