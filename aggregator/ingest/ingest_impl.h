@@ -95,7 +95,7 @@ void granted_end(struct upload *u); /* before the upload is freed */
 /* A file of the session may still come by a grant, or could not be removed: that is tried later. */
 void late_expect(struct ingest *in, const char *session, const char *run);
 
-/* The same for grants that an earlier run of the aggregator has made. */
+/* The same for grants that an earlier run of the aggregator has made, and for what it did not get removed. */
 void late_start(struct ingest *in);
 void late_stop(struct ingest *in);
 

@@ -2,12 +2,14 @@
 /*
  * Files that come too late. A grant cannot be taken back: when an upload has failed, or the aggregator that made the
  * grant has ended, a file may still come as long as the grant lives. After that it is removed, unless it belongs to the
- * session by then. So is a file that the store did not remove when its upload had failed.
+ * session by then. So is a file that the store did not remove when its upload had failed. The sessions to look at survive
+ * a restart (late_list.h).
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "aggregator/ingest/ingest_impl.h"
+#include "aggregator/ingest/late_list.h"
 #include "aggregator/sessions/session_store.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/jobs.h"
@@ -44,6 +46,30 @@ static void late_free(struct late_files *l)
 	free(l);
 }
 
+static bool is_listed(const struct ingest *in, const char *session)
+{
+	const struct late_files *l;
+
+	TAILQ_FOREACH (l, &in->late, entry) {
+		if (l->session && !strcmp(l->session, session) && !l->is_on_worker)
+			return true;
+	}
+	return false;
+}
+
+/* Nothing is left to remove. */
+static void late_end(struct late_files *l)
+{
+	struct ingest *in = l->ingest;
+	char *session = l->session;
+
+	l->session = NULL;
+	late_free(l);
+	if (session && !is_listed(in, session))
+		late_list_remove(in->env.spool, session);
+	free(session);
+}
+
 static void run_late(void *arg)
 {
 	struct late_files *l = arg;
@@ -60,7 +86,7 @@ static void done_late(void *arg)
 
 	l->is_on_worker = false;
 	if (!l->rc) {
-		late_free(l);
+		late_end(l);
 		return;
 	}
 	log_warn("AGG-STORE", "session=%s action=remove-late again_s=%d reason=\"%s\"",
@@ -77,17 +103,6 @@ static void on_late(void *arg)
 	jobs_work(l->ingest->env.jobs, run_late, done_late, l);
 }
 
-static bool is_listed(const struct ingest *in, const char *session)
-{
-	const struct late_files *l;
-
-	TAILQ_FOREACH (l, &in->late, entry) {
-		if (l->session && !strcmp(l->session, session) && !l->is_on_worker)
-			return true;
-	}
-	return false;
-}
-
 static struct late_files *late_new(struct ingest *in)
 {
 	struct late_files *l = xcalloc(1, sizeof(*l));
@@ -99,22 +114,28 @@ static struct late_files *late_new(struct ingest *in)
 	return l;
 }
 
+static void late_add(void *arg, const char *session, const char *run)
+{
+	struct late_files *l = late_new(arg);
+
+	l->session = xstrdup(session);
+	l->run = xstrdup(run);
+}
+
 /* One look for all uploads of a session that fail: it is after the end of each grant that lives now. */
 void late_expect(struct ingest *in, const char *session, const char *run)
 {
-	struct late_files *l;
-
 	if (is_listed(in, session))
 		return;
-	l = late_new(in);
-	l->session = xstrdup(session);
-	l->run = xstrdup(run);
+	late_add(in, session, run);
+	late_list_add(in->env.spool, session, run);
 }
 
 void late_start(struct ingest *in)
 {
 	if (in->env.by_grants)
 		late_new(in)->since_unix_ns = now_real_ns() - LOOK_BACK_NS;
+	late_list_each(in->env.spool, late_add, in);
 }
 
 void late_stop(struct ingest *in)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Grants of an earlier run of the aggregator: what comes by them after the end of a session is removed. */
+#include <string.h>
+
 #include "aggregator/ingest/ingest.h"
+#include "aggregator/ingest/late_list.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/loop.h"
 #include "storage/store.h"
@@ -8,6 +11,7 @@
 #include "tests/lib/virtual_time.h"
 #include "tests/unit/aggregator/fleet.h"
 
+#define OTHER  "2026_11_22_11_00_00_def456"
 #define FAILED "2026_11_22_10_00_00_abc123"
 
 static void on_time(void *arg)
@@ -57,6 +61,20 @@ static void leave_late_file(struct fleet *f, char key[SESSION_KEY_BYTES])
 	json_decref(record);
 }
 
+static void count(void *arg, const char *session, const char *run)
+{
+	CHECK(!strcmp(session, FAILED) ? !*run : !strcmp(run, "night/ly"));
+	++*(int *)arg;
+}
+
+static int count_list(const struct fleet *f)
+{
+	int n = 0;
+
+	late_list_each(f->spool, count, &n);
+	return n;
+}
+
 static void test_start(bool by_grants)
 {
 	char key[SESSION_KEY_BYTES];
@@ -74,8 +92,31 @@ static void test_start(bool by_grants)
 	fleet_stop(&f);
 }
 
+/* What an earlier run did not get removed is removed by the next one, also without grants and after days. */
+static void test_list(void)
+{
+	char key[SESSION_KEY_BYTES];
+	struct ingest *in;
+	struct fleet f;
+
+	fleet_start(&f, 0, 0);
+	leave_late_file(&f, key);
+	late_list_add(f.spool, FAILED, "");
+	late_list_add(f.spool, OTHER, "night/ly"); /* gone since */
+	CHECK_EQ(count_list(&f), 2);
+	in = start_ingest(&f, false);
+	pass(&f, 50);
+	CHECK(fleet_has_key(&f, key));
+	pass(&f, 20);
+	CHECK(!fleet_has_key(&f, key));
+	CHECK_EQ(count_list(&f), 0);
+	ingest_free(in);
+	fleet_stop(&f);
+}
+
 int main(void)
 {
+	test_list();
 	test_start(true);
 	test_start(false);
 	return 0;
