@@ -12,7 +12,9 @@
 #include "cli/result.h"
 #include "proto/limits.h"
 
-#define GRACES 10 /* a capture whose hosts wait for each other goes on for so many graces */
+#define AGAIN_NS (500 * NS_PER_MS)
+#define AWAY_NS	 (10 * NS_PER_S) /* an aggregator that restarts is back by then */
+#define GRACES	 10 /* a capture whose hosts wait for each other goes on for so many graces */
 
 /* On a terminal: one line that is redrawn. Else: one line per change. */
 struct progress {
@@ -61,6 +63,8 @@ struct follow {
 	const char *session;
 	int64_t patience_ns;
 	int64_t changed_mono_ns; /* when the last event came */
+	int64_t away_mono_ns; /* when the stream ended too soon, with no event since; or 0 */
+	bool has_given_up; /* nothing has changed for too long */
 };
 
 static int on_event(void *arg, const char *event, json_t *data)
@@ -73,6 +77,7 @@ static int on_event(void *arg, const char *event, json_t *data)
 	json_decref(f->last);
 	f->last = json_incref(data);
 	f->changed_mono_ns = now_mono_ns();
+	f->away_mono_ns = 0;
 	show_progress(&f->progress, data);
 	return !strcmp(state, "committed") || !strcmp(state, "failed");
 }
@@ -130,7 +135,7 @@ static void describe_missing(const json_t *capture, char *out, size_t size)
 
 static int on_waiting(void *arg, struct err *e)
 {
-	const struct follow *f = arg;
+	struct follow *f = arg;
 	int64_t calm_ns = now_mono_ns() - f->changed_mono_ns;
 	char missing[400] = "the aggregator's first word of it";
 
@@ -138,11 +143,38 @@ static int on_waiting(void *arg, struct err *e)
 		return 0;
 	if (f->last)
 		describe_missing(f->last, missing, sizeof(missing));
+	f->has_given_up = true;
 	return err_set(e, ERR_TIMEOUT,
 		       "%s: nothing has changed for %" PRId64 " s: it is %s and waits for %s. It "
 		       "goes on without this command: tutti show %s",
 		       f->session, calm_ns / NS_PER_S,
 		       f->last ? json_get_text(f->last, "state") : "unknown", missing, f->session);
+}
+
+/* Whether to open the stream again. Only a proxy may have cut it, or stopped to forward it; or the aggregator restarts. */
+static bool is_worth_again(struct follow *f, int rc)
+{
+	int64_t now_ns = now_mono_ns();
+
+	if ((rc != ERR_CLOSED && rc != ERR_TIMEOUT && rc != ERR_PEER) || f->has_given_up)
+		return false;
+	if (!f->away_mono_ns)
+		f->away_mono_ns = now_ns;
+	return now_ns - f->away_mono_ns < AWAY_NS;
+}
+
+/* Each stream begins with the capture as it is: nothing is lost between two of them. */
+static int read_events(const struct api_conf *api, struct follow *f, struct err *e)
+{
+	char *path = xasprintf("/api/v1/captures/%s/events", f->session);
+	int rc = api_events(api, path, on_event, on_waiting, f, e);
+
+	while (is_worth_again(f, rc)) {
+		now_sleep_until_mono(now_mono_ns() + AGAIN_NS);
+		rc = api_events(api, path, on_event, on_waiting, f, e);
+	}
+	free(path);
+	return rc;
 }
 
 int follow_to_end(const struct api_conf *api, const char *session, int64_t patience_ns,
@@ -154,10 +186,8 @@ int follow_to_end(const struct api_conf *api, const char *session, int64_t patie
 		.patience_ns = patience_ns,
 		.changed_mono_ns = now_mono_ns(),
 	};
-	char *path = xasprintf("/api/v1/captures/%s/events", session);
-	int rc = api_events(api, path, on_event, on_waiting, &f, e);
+	int rc = read_events(api, &f, e);
 
-	free(path);
 	if (f.progress.tty && f.last)
 		fputc('\n', stderr);
 	if (!rc && !f.last)
