@@ -84,6 +84,13 @@ static void admitted(void *arg, struct capture *c)
 	quotas_note(agg->quotas, c);
 }
 
+static bool is_behind(void *arg)
+{
+	const struct aggregator *agg = arg;
+
+	return agg->rpc && rpc_is_behind(agg->rpc);
+}
+
 static void new_captures(struct aggregator *agg)
 {
 	const struct captures_env env = {
@@ -102,6 +109,8 @@ static void new_captures(struct aggregator *agg)
 		.admit = admit,
 		.admitted = admitted,
 		.admit_arg = agg,
+		.is_behind = is_behind,
+		.behind_arg = agg,
 	};
 
 	agg->captures = captures_new(&env);

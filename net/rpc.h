@@ -100,6 +100,10 @@ MUST_CHECK int rpc_new(struct rpc **out, struct loop *loop, struct err *e);
  * `closed`, turning the loop, and joins the thread. NULL is fine. */
 void rpc_free(struct rpc *r);
 
+/* Whether more may have come than was delivered: core's thread is at work or waits for a processor, or the loop has not
+ * processed its results. A peer that has not answered may have answered then. Reads a file of /proc. */
+bool rpc_is_behind(struct rpc *r);
+
 /* ---- server ---- */
 
 struct rpc_method {

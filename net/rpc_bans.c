@@ -23,6 +23,16 @@ const struct ban *bans_find(const struct bans *bs, const uint8_t key[PEER_KEY_BY
 	return NULL;
 }
 
+size_t bans_count(const struct bans *bs)
+{
+	int64_t now_ns = now_mono_ns();
+	size_t n = 0;
+
+	for (size_t i = 0; i < BANS_MAX; i++)
+		n += bs->items[i].until_ns > now_ns && bs->items[i].cuts;
+	return n;
+}
+
 static struct ban *find_oldest(struct bans *bs)
 {
 	struct ban *oldest = &bs->items[0];

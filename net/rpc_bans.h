@@ -26,6 +26,8 @@ struct bans {
 /* NULL if the address is not banned now. */
 const struct ban *bans_find(const struct bans *bs, const uint8_t key[PEER_KEY_BYTES]);
 
+size_t bans_count(const struct bans *bs); /* those in force that disconnect */
+
 /* Starts the time again if the address is banned already, so an address that continues gets no gap. */
 void bans_add(struct bans *bs, const uint8_t key[PEER_KEY_BYTES], bool cuts, const char *why);
 

@@ -86,17 +86,18 @@ bool rpc_end_of_fd(int fd, int (*name)(int, struct sockaddr *, socklen_t *), str
 
 /* ---- looking ---- */
 
-static uint64_t bytes_read(int fd)
+static void count_bytes(struct socket_seen *s)
 {
 	struct tcp_info info = { 0 };
 	socklen_t len = sizeof(info);
 	int unread = 0;
 
-	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) || ioctl(fd, SIOCINQ, &unread))
-		return 0;
-	return info.tcpi_bytes_received > (uint64_t)unread
-		       ? info.tcpi_bytes_received - (uint64_t)unread
-		       : 0;
+	s->read = s->unread = 0;
+	if (getsockopt(s->fd, IPPROTO_TCP, TCP_INFO, &info, &len) ||
+	    ioctl(s->fd, SIOCINQ, &unread) || info.tcpi_bytes_received < (uint64_t)unread)
+		return;
+	s->unread = (uint64_t)unread;
+	s->read = info.tcpi_bytes_received - s->unread;
 }
 
 static void add_call(struct call_seen **list, size_t *n, size_t *cap, const struct call_seen *c)
@@ -143,7 +144,7 @@ static bool collect(struct rpc_conns *cs)
 			continue;
 		}
 		l->hole = 0;
-		s.read = bytes_read(l->fd);
+		count_bytes(&s);
 		add_seen(cs, &s);
 	}
 	return l->hole >= HOLE;
@@ -169,6 +170,12 @@ static size_t calls_of(const struct socket_seen *s, const struct call_seen *list
 	return first;
 }
 
+/* What a call took that has brought so many bytes of whole messages. */
+static uint64_t with_frames(uint64_t received)
+{
+	return received ? received + CALL_BYTES : 0;
+}
+
 /* All lists are sorted by struct rpc_end. */
 static void mark_calls(struct rpc_conns *cs)
 {
@@ -180,16 +187,17 @@ static void mark_calls(struct rpc_conns *cs)
 
 		for (size_t k = calls_of(s, cs->ended, cs->n_ended, &ended); k < ended; k++) {
 			s->whole += cs->ended[k].received;
-			s->settled += cs->ended[k].received ? cs->ended[k].received + CALL_BYTES
-							    : 0;
+			s->settled += with_frames(cs->ended[k].received);
 			s->known |= cs->ended[k].admitted;
 			s->guests += !cs->ended[k].admitted && !cs->ended[k].received &&
 				     cs->ended[k].ended_ns > since_ns;
 		}
 		s->delivered = s->whole;
 		s->settled = s->settled < s->read ? s->settled : s->read;
+		s->answered = s->settled;
 		for (size_t k = calls_of(s, cs->calls, cs->n_calls, &live); k < live; k++) {
 			s->delivered += cs->calls[k].received;
+			s->answered += with_frames(cs->calls[k].received);
 			s->admitted |= cs->calls[k].admitted;
 			s->guests += !cs->calls[k].admitted;
 		}
@@ -208,8 +216,8 @@ static void remember(struct rpc_conns *cs)
 			was++;
 		if (was < end && !compare_seen(was, &cs->seen[i])) {
 			cs->seen[i].known = was->known;
-			cs->seen[i].cooled = was->cooled;
-			cs->seen[i].heat = was->heat;
+			cs->seen[i].charged = was->charged;
+			cs->seen[i].work_ns = was->work_ns;
 			cs->seen[i].whole = was->whole;
 			cs->seen[i].settled = was->settled;
 			cs->seen[i].moved = cs->seen[i].read - was->read > MOVED_BYTES;
@@ -257,7 +265,7 @@ static void measure_all(struct rpc_conns *cs)
 			moved |= cs->calls[k].received - cs->calls[k].call->looked_received >
 				 MOVED_BYTES;
 		if (moved)
-			s->read = bytes_read(s->fd);
+			count_bytes(s);
 		s->unfinished = measure_unfinished(s, cs->calls + first, live - first);
 	}
 }
@@ -319,15 +327,12 @@ static void go_on_looking(void *arg)
 		loop_timer_in(cs->loop, &l->timer, 0, go_on_looking, cs);
 }
 
-/* `worked`: core's thread has been busy; `still_busy`: and it has not returned to the queue since the look
- * before. */
-static void look(struct rpc_conns *cs, bool worked, bool still_busy)
+static void look(struct rpc_conns *cs, bool still_busy)
 {
 	if (cs->look.is_under_way)
 		return;
 	cs->look = (struct look){
 		.is_under_way = true,
-		.worked = worked,
 		.still_busy = still_busy,
 		.fd = 3,
 		.before = cs->seen,
@@ -340,7 +345,7 @@ static void look(struct rpc_conns *cs, bool worked, bool still_busy)
 
 static void on_look(void *arg)
 {
-	look(arg, false, false);
+	look(arg, false);
 }
 
 /* ---- occasions ---- */
@@ -354,7 +359,7 @@ void rpc_conns_await(struct rpc_conns *cs)
 void rpc_conns_end(struct rpc_conns *cs, const struct rpc_call *c)
 {
 	if (cs->n_ended == ENDED_MAX)
-		look(cs, false, false);
+		look(cs, false);
 	add_call(&cs->ended, &cs->n_ended, &cs->ended_cap,
 		 &(struct call_seen){ c->from, NULL, c->received, loop_now_ns(cs->loop),
 				      c->admitted });
@@ -367,7 +372,7 @@ void rpc_conns_worked(struct rpc_conns *cs, unsigned int returns)
 	if (cs->look.is_under_way || now_mono_ns() < cs->not_before_ns)
 		return;
 	cs->returns = returns;
-	look(cs, true, still_busy);
+	look(cs, still_busy);
 }
 
 struct rpc_conns *rpc_conns_next(const struct rpc_conns *cs)

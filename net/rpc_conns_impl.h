@@ -12,10 +12,14 @@ struct socket_seen {
 	struct rpc_end end;
 	int fd;
 	uint64_t read; /* bytes that core has read */
-	uint64_t cooled; /* the same count when the heat was last changed */
-	unsigned int heat;
+	uint64_t unread; /* bytes that came and that core has not read */
+	uint64_t
+		charged; /* bytes of `read` that judge_work() has charged, or found to need no charge */
+	int64_t work_ns; /* CPU time of core's thread that it is charged for */
 	uint64_t whole; /* bytes of the whole messages of its calls that have ended */
 	uint64_t settled; /* bytes of `read` that calls that have ended account for */
+	uint64_t
+		answered; /* the same of all its calls, ended or not, of which a whole message came */
 	uint64_t delivered; /* the same of all its calls, ended or not */
 	uint64_t unfinished; /* see measure_unfinished() */
 	size_t guests; /* its calls that are not admitted: open ones, and of the last second those without a message */
@@ -38,7 +42,7 @@ struct call_seen {
 struct look {
 	size_t step; /* in steps[] */
 	bool is_under_way;
-	bool worked, still_busy; /* see rpc_judge.c, judge_heat() */
+	bool still_busy; /* core's thread has worked, and has not returned to the queue since the look before */
 	/* the next descriptor to examine; how many free ones came in a row before it */
 	int fd, hole;
 	struct socket_seen *before; /* what the look before found */
@@ -57,6 +61,8 @@ struct rpc_conns {
 	struct look look;
 	int64_t not_before_ns; /* when the next look may begin */
 	unsigned int returns; /* rpc_work.returns when core's thread had last worked for a while */
+	int64_t worked_ns,
+		judged_ns; /* CPU time of core's thread, and the time, at the last judgement */
 	struct socket_seen *seen; /* at the last look, by address and port */
 	size_t n_seen, cap;
 	struct call_seen *calls; /* at the last look, by address and port */

@@ -86,16 +86,20 @@ static void log_refused(const struct rpc_call *c)
 	log_warn("NET-CALLS", "peer=%s reason=\"it has its share of the calls open\"", rpc_peer(c));
 }
 
+bool rpc_guest_is_banned(const struct rpc_server *s, const char *peer)
+{
+	struct sockaddr_storage a = address_of(peer);
+	struct rpc_end end;
+
+	return rpc_end_of((struct sockaddr *)&a, &end) && rpc_conns_is_banned(s->conns, end.key);
+}
+
 bool rpc_guest_begin(struct rpc_call *c)
 {
 	struct sockaddr_storage a = address_of(rpc_peer(c));
 	struct peers *guests = c->server->guests;
 
 	rpc_end_of((struct sockaddr *)&a, &c->from);
-	if (c->server->conns && rpc_conns_is_banned(c->server->conns, c->from.key)) {
-		rpc_abort(c, RPC_RESOURCE_EXHAUSTED, "this address sent too much: come back later");
-		return false;
-	}
 	if (!peers_admit(guests, (struct sockaddr *)&a)) {
 		log_refused(c);
 		rpc_abort(c, RPC_RESOURCE_EXHAUSTED,

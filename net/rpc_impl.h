@@ -40,6 +40,7 @@ struct rpc_work {
 	clockid_t clock; /* CPU time of core's thread */
 	pthread_t thread; /* waits for its timer */
 	bool has_thread;
+	atomic_int core_tid; /* of core's thread; 0 before it begins */
 	atomic_bool ending;
 	atomic_uint returns; /* how often core's thread has come back from core */
 	int fd;
@@ -71,6 +72,7 @@ struct rpc {
 /* Calls rpc_conns_worked() of each server whenever core's thread has worked for RPC_WORK_NS. */
 MUST_CHECK int rpc_work_watch(struct rpc *r, struct err *e);
 void rpc_work_unwatch(struct rpc *r);
+int64_t rpc_work_ns(const struct rpc *r); /* CPU time of core's thread until now */
 /* Core's thread, when it begins and ends. */
 void rpc_work_begin(struct rpc *r);
 void rpc_work_end(struct rpc *r);
@@ -269,6 +271,8 @@ void rpc_server_services(const struct rpc_server *s, rpc_service_fn fn, void *ar
 void rpc_guests_start(struct rpc_server *s);
 void rpc_guests_stop(struct rpc_server *s);
 
+/* Whether a peer's address is banned; the server is guarded. */
+bool rpc_guest_is_banned(const struct rpc_server *s, const char *peer);
 /* A new call. False, and the call is finished, if its address has as many guests as it may have. */
 bool rpc_guest_begin(struct rpc_call *c);
 void rpc_guest_message(struct rpc_call *c); /* a message is there */

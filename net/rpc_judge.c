@@ -29,12 +29,13 @@
 #define UNKNOWN_MORE  64
 #define UNKNOWN_LEAST 8
 
-/* Bytes that unknown connections may send. Those of one connection count from FREE_BYTES on, which a TLS handshake and the first
- * message of an agent need. */
+/* Bytes that unknown connections may send, read by core or not, without those of whole messages. Those of one connection
+ * count from FREE_BYTES on, which a TLS handshake and the first message of an agent need; a ProfileRequest may need
+ * LIMIT_PROFILE_BYTES. */
 #define FREE_BYTES ((uint64_t)16 << 10)
 static const struct share_rule unknown_bytes = {
-	.one = (uint64_t)4 << 20,
-	.all = (uint64_t)8 << 20,
+	.one = (uint64_t)256 << 10,
+	.all = (uint64_t)1 << 20,
 	.least = (uint64_t)64 << 10,
 };
 
@@ -47,18 +48,26 @@ static const struct share_rule unfinished_bytes = {
 	.least = (uint64_t)3 << 19,
 };
 
-/* The heat of a connection says for how long it has kept core's thread busy. Each look adds WARM or HOT, by
- * the bytes since the look before; a look that finds few bytes sets it to 0. */
-#define WARM_BYTES 1024 /* more than this since the look before adds WARM */
-/* more than this adds HOT; a flow-control window of core's has 64 kB */
-#define HOT_BYTES ((uint64_t)32 << 10)
-#define WARM	  1
-#define HOT	  4
-#define TOO_HOT	  8
-/* the same for known connections: a message of 1 MiB keeps core busy for 2 or 3 looks */
-#define KNOWN_TOO_HOT 60
+/*
+ * CPU time of core's thread. What it spends between two looks is charged to the connections whose bytes it read then, in
+ * proportion to those that belong to no whole message: frames of 17 bytes cost as much as a message of a kilobyte. A look charges
+ * LOOK_NS at most: in a crowd the looks are rare. What was charged is forgotten with time, FORGET_SHARE-th of that.
+ * Less than FREE_NS of one unknown connection does not count: a TLS handshake takes 2 to 5 ms.
+ */
+#define LOOK_NS	     (40 * NS_PER_MS)
+#define FORGET_SHARE 50
+#define FREE_NS	     (8 * NS_PER_MS)
+static const struct share_rule unknown_work = {
+	.one = 40 * NS_PER_MS,
+	.all = 120 * NS_PER_MS,
+	.least = 20 * NS_PER_MS,
+};
+/* Of one known connection, since core's thread last returned to the queue; a message of 1 MiB takes 1 ms. */
+#define KNOWN_NS (100 * NS_PER_MS)
 
-enum kind { UNKNOWN, UNKNOWN_BYTES, UNFINISHED, KINDS };
+#define TOO_FAST "its frames come faster than they can be processed"
+
+enum kind { UNKNOWN, UNKNOWN_BYTES, UNKNOWN_WORK, UNFINISHED, KINDS };
 
 /* What the connections of one address take: those at cs->seen[from .. to). */
 struct address {
@@ -111,24 +120,48 @@ static void set_filter(struct rpc_conns *cs)
 	cs->n_filtered = cs->n_deaf_to;
 }
 
-/* ---- heat ---- */
+/* ---- work ---- */
 
-/* Core's thread has been busy: adds to the heat of the connections that sent much, and disconnects those that are
- * too hot. The heat of a known connection starts again at 0 each time core's thread has returned to the queue. */
-static void judge_heat(struct rpc_conns *cs, bool still_busy)
+/* Bytes that core has read since the last charge and that belong to no whole message. */
+static uint64_t to_charge(const struct socket_seen *s)
 {
+	uint64_t done = s->charged > s->answered ? s->charged : s->answered;
+
+	return s->read > done ? s->read - done : 0;
+}
+
+static void charge(struct socket_seen *s, int64_t work_ns, int64_t passed_ns, uint64_t all)
+{
+	int64_t forget_ns = passed_ns / FORGET_SHARE;
+
+	s->work_ns -= s->work_ns < forget_ns ? s->work_ns : forget_ns;
+	if (all)
+		s->work_ns += (int64_t)((double)work_ns * (double)to_charge(s) / (double)all);
+	s->charged = s->read;
+}
+
+static void judge_work(struct rpc_conns *cs)
+{
+	int64_t worked_ns = rpc_work_ns(cs->server->rpc), now_ns = now_mono_ns();
+	int64_t work_ns = worked_ns - cs->worked_ns, passed_ns = now_ns - cs->judged_ns;
+	uint64_t all = 0;
+
+	cs->worked_ns = worked_ns;
+	cs->judged_ns = now_ns;
+	work_ns = work_ns < LOOK_NS ? work_ns : LOOK_NS;
+	for (size_t i = 0; i < cs->n_seen; i++)
+		all += cs->seen[i].read > cs->seen[i].charged
+			       ? cs->seen[i].read - cs->seen[i].charged
+			       : 0;
 	for (size_t i = 0; i < cs->n_seen; i++) {
 		struct socket_seen *s = &cs->seen[i];
-		uint64_t more = s->read - s->cooled;
 
-		s->heat = more > WARM_BYTES ? s->heat + (more > HOT_BYTES ? HOT : WARM) : 0;
-		s->cooled = s->read;
-		if (s->known && !still_busy)
-			s->heat = 0;
-		if (s->heat < (s->known ? KNOWN_TOO_HOT : TOO_HOT))
+		charge(s, work_ns, passed_ns, all);
+		if (s->known && !cs->look.still_busy)
+			s->work_ns = 0;
+		if (!s->known || s->work_ns < KNOWN_NS)
 			continue;
-		bans_add(&cs->bans, s->end.key, true,
-			 "its frames come faster than they can be processed");
+		bans_add(&cs->bans, s->end.key, true, TOO_FAST);
 		cut(s);
 	}
 }
@@ -153,12 +186,16 @@ static void add_up(const struct rpc_conns *cs, struct address *a)
 {
 	for (size_t i = a->from; i < a->to; i++) {
 		const struct socket_seen *s = &cs->seen[i];
-		uint64_t sent = s->read - s->settled;
+		uint64_t came = s->read + s->unread;
+		uint64_t sent = came > s->answered ? came - s->answered : 0;
 
 		a->unidentified += !s->admitted;
 		if (!s->known) {
 			a->takes[UNKNOWN]++;
 			a->takes[UNKNOWN_BYTES] += sent > FREE_BYTES ? sent - FREE_BYTES : 0;
+			a->takes[UNKNOWN_WORK] += s->work_ns > FREE_NS
+							  ? (uint64_t)(s->work_ns - FREE_NS)
+							  : 0;
 		}
 		a->takes[UNFINISHED] += s->unfinished > FRAMES_BYTES ? s->unfinished : 0;
 	}
@@ -180,14 +217,17 @@ static struct address *list_addresses(const struct rpc_conns *cs, size_t *n)
 	return list;
 }
 
+/* `n_more`: addresses that had all that one may take, and are banned for it. */
 static uint64_t limit_of(const struct address *list, size_t n, enum kind kind,
-			 const struct share_rule *rule)
+			 const struct share_rule *rule, size_t n_more)
 {
-	uint64_t *taken = xcalloc(n + 1, sizeof(*taken)), limit;
+	uint64_t *taken = xcalloc(n + n_more + 1, sizeof(*taken)), limit;
 
 	for (size_t i = 0; i < n; i++)
 		taken[i] = list[i].takes[kind];
-	limit = share_limit(rule, taken, n);
+	for (size_t i = n; i < n + n_more; i++)
+		taken[i] = rule->one;
+	limit = share_limit(rule, taken, n + n_more);
 	free(taken);
 	return limit;
 }
@@ -201,9 +241,11 @@ static struct limits find_limits(const struct rpc_conns *cs, const struct addres
 	};
 
 	return (struct limits){ {
-		[UNKNOWN] = limit_of(list, n, UNKNOWN, &unknown),
-		[UNKNOWN_BYTES] = limit_of(list, n, UNKNOWN_BYTES, &unknown_bytes),
-		[UNFINISHED] = limit_of(list, n, UNFINISHED, &unfinished_bytes),
+		[UNKNOWN] = limit_of(list, n, UNKNOWN, &unknown, 0),
+		[UNKNOWN_BYTES] = limit_of(list, n, UNKNOWN_BYTES, &unknown_bytes, 0),
+		[UNKNOWN_WORK] = limit_of(list, n, UNKNOWN_WORK, &unknown_work,
+					  bans_count(&cs->bans)),
+		[UNFINISHED] = limit_of(list, n, UNFINISHED, &unfinished_bytes, 0),
 	} };
 }
 
@@ -249,13 +291,15 @@ static void judge_connections(struct rpc_conns *cs, const struct address *a, siz
 		be_deaf_to(cs, key);
 }
 
-static void judge_bytes(struct rpc_conns *cs, const struct address *a, const struct limits *limits)
+static void judge_shares(struct rpc_conns *cs, const struct address *a, const struct limits *limits)
 {
 	const uint8_t *key = cs->seen[a->from].end.key;
 
 	if (a->takes[UNKNOWN_BYTES] > limits->of[UNKNOWN_BYTES])
 		bans_add(&cs->bans, key, true,
 			 "it sends without end, and no call of it was admitted");
+	if (a->takes[UNKNOWN_WORK] > limits->of[UNKNOWN_WORK])
+		bans_add(&cs->bans, key, true, TOO_FAST);
 	if (a->takes[UNFINISHED] > limits->of[UNFINISHED]) {
 		bans_add(&cs->bans, key, true, "it sends messages that do not end");
 		cut_all(cs, a, 0, is_unfinished);
@@ -272,7 +316,7 @@ static void judge_addresses(struct rpc_conns *cs)
 
 	for (size_t i = 0; i < n; i++) {
 		judge_connections(cs, &list[i], (size_t)limits.of[UNKNOWN]);
-		judge_bytes(cs, &list[i], &limits);
+		judge_shares(cs, &list[i], &limits);
 	}
 	free(list);
 }
@@ -282,8 +326,7 @@ void rpc_judge(struct rpc_conns *cs)
 	int64_t now_ns = now_mono_ns();
 
 	cs->n_deaf_to = 0;
-	if (cs->look.worked)
-		judge_heat(cs, cs->look.still_busy);
+	judge_work(cs);
 	judge_calls(cs);
 	judge_addresses(cs);
 	for (size_t i = 0; i < BANS_MAX; i++) {

@@ -4,6 +4,7 @@
  * table, so that an unknown method is answered at once, like any other.
  */
 #include <assert.h>
+#include <grpc/support/alloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@
 #define PING_ANSWER_MAX_MS 10000
 /* first memory for what a connection sends; it grows with the traffic */
 #define READ_FIRST_BYTES 256
-#define READ_MAX_BYTES	 (64 << 10)
+#define READ_MAX_BYTES	 (16 << 10)
 #define FINISH_GRACE_NS	 (2 * NS_PER_S)
 #define STOP_LIMIT_NS	 (10 * NS_PER_S)
 
@@ -88,6 +89,20 @@ static char *find_authorization(const grpc_metadata_array *metadata)
 	return NULL;
 }
 
+/* A call of an address that is banned takes no object and gets no answer. */
+static bool is_banned(const struct rpc_server *s, grpc_call *core)
+{
+	char *peer;
+	bool is;
+
+	if (!s->conns)
+		return false;
+	peer = grpc_call_get_peer(core);
+	is = rpc_guest_is_banned(s, peer);
+	gpr_free(peer);
+	return is;
+}
+
 static void open_call(struct rpc_server *s, grpc_call *core, const grpc_call_details *details,
 		      const grpc_metadata_array *metadata)
 {
@@ -137,7 +152,7 @@ static void on_request(void *arg, bool ok)
 	struct rpc_server *s = q->server;
 
 	s->n_armed--;
-	if (ok && !s->stopping) {
+	if (ok && !s->stopping && !is_banned(s, q->call)) {
 		open_call(s, q->call, &q->details, &q->metadata);
 	} else if (ok) {
 		grpc_call_cancel(q->call, NULL);

@@ -9,13 +9,17 @@
  */
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/now.h"
+#include "base/thread_cpu.h"
 #include "net/rpc_impl.h"
 
 #define SIGNAL (SIGRTMIN + 1) /* only core's threads and this one get it: they block all signals */
@@ -81,8 +85,38 @@ void rpc_work_unwatch(struct rpc *r)
 	close(r->work.fd);
 }
 
+int64_t rpc_work_ns(const struct rpc *r)
+{
+	return thread_cpu_ns(r->thread);
+}
+
+/* "S": core's thread sleeps. It does not while a socket has something for it. */
+static bool sleeps(int tid)
+{
+	char path[64], line[256];
+	const char *state;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	if (!file_first_line(path, line, sizeof(line)))
+		return true;
+	state = strrchr(line, ')');
+	return !state || state[1] != ' ' || state[2] == 'S';
+}
+
+bool rpc_is_behind(struct rpc *r)
+{
+	int tid = atomic_load(&r->work.core_tid);
+	bool is_full;
+
+	pthread_mutex_lock(&r->lock);
+	is_full = r->n_done || (r->n_serving && r->n_requests <= 0);
+	pthread_mutex_unlock(&r->lock);
+	return is_full || (tid && !sleeps(tid));
+}
+
 void rpc_work_begin(struct rpc *r)
 {
+	atomic_store(&r->work.core_tid, gettid());
 	r->work.has_thread = !pthread_getcpuclockid(pthread_self(), &r->work.clock) &&
 			     !pthread_create(&r->work.thread, NULL, watch_thread, r);
 }

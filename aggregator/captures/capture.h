@@ -267,6 +267,9 @@ struct captures_env {
 	int (*admit)(void *arg, const char *run, struct err *e);
 	void (*admitted)(void *arg, struct capture *c);
 	void *admit_arg;
+	/* whether answers of agents may have come that were not delivered yet; NULL = never */
+	bool (*is_behind)(void *arg);
+	void *behind_arg;
 };
 
 struct captures *captures_new(const struct captures_env *env);

@@ -3,7 +3,8 @@
  * The grace: how long after the window a capture waits for its hosts. At the deadline it goes on while hosts
  * that have not ended make progress, but not beyond last_ns. If the window is over already (a snapshot, a
  * host that connects late), the grace begins now, when the host is asked. Arming is extended in the same way
- * while answers come, because in a large fleet on a busy network or machine the last answers are late.
+ * while answers come, because in a large fleet on a busy network or machine the last answers are late, and while this
+ * aggregator is behind: a host is unresponsive only if its answer is not there.
  */
 #include "aggregator/captures/capture_impl.h"
 
@@ -50,11 +51,18 @@ int64_t capture_arm_by(const struct capture *c, int64_t t0_ns)
 	return or_now(c, t0_ns) + max_ns(usual_ns, c->captures->env.patience->arm_ns);
 }
 
+static bool is_behind(const struct captures *cs)
+{
+	return cs->env.is_behind && cs->env.is_behind(cs->env.behind_arg);
+}
+
 bool capture_extend_arming(struct capture *c, int64_t now_ns)
 {
 	int64_t until_ns = c->last_armed_ns + c->captures->env.patience->arm_ns;
 
-	if (!c->last_armed_ns || until_ns <= now_ns || now_ns >= c->deadline_ns)
+	if (until_ns <= now_ns && is_behind(c->captures))
+		until_ns = now_ns + c->captures->env.patience->arm_ns;
+	if (until_ns <= now_ns || now_ns >= c->deadline_ns)
 		return false;
 	c->arm_by_ns = min_ns(until_ns, c->deadline_ns);
 	return true;

@@ -9,10 +9,10 @@ import threading
 import time
 
 from lib import raw_h2
-from lib.cluster import SLOW, Cluster, main
+from lib.cluster import SLOW, Cluster, main, wait_until
 from lib.raw_h2 import frame
-from lib.siege import (CONNECT, PROFILE, SANITIZED, TERMINATE, UPLOAD, WATCH, ProfileRequest, TlsSiege, attack_all, hello, times, together,
-                       varint)
+from lib.siege import (CONNECT, PROFILE, SANITIZED, TERMINATE, UPLOAD, WATCH, ProfileRequest, TlsSiege, attack_all, hello, memory_mb,
+                       times, together, varint)
 from lib.xspace import synthetic
 
 
@@ -186,22 +186,24 @@ def calls_that_are_never_used(s):
 
 def calls_all_at_once(s):
     """On many connections: a call takes a hundred times what it costs its sender. Settings are not acknowledged, so no limit of
-    streams holds; from one address, then from eight."""
+    streams holds. From one address, then from eight; then the shortest calls there are."""
     block = raw_h2.header_block([(":method", "POST"), (":scheme", "http"), (":path", WATCH), (":authority", "x"), ("te", "trailers"),
                                  ("content-type", "application/grpc")])
-    calls = b"".join(frame(raw_h2.HEADERS, 4, 2 * k + 1, block) for k in range(times(250)))
-    for addresses in ([s.attacker], s.colluders()):
+    # method and scheme by number, a path of one byte, te
+    shortest = b"\x83\x86\x04\x01/" + raw_h2.header_block([("te", "trailers")])
+    for addresses, n, headers in ([s.attacker], 250, block), (s.colluders(), 250, block), (s.colluders(), 2500, block), \
+                                 (s.colluders(), 2500, shortest):
+        calls = b"".join(frame(raw_h2.HEADERS, 4, 2 * k + 1, headers) for k in range(times(n)))
         with s.attack(), contextlib.ExitStack() as stack:
             held = []
-            for i in range(times(240)):
+            for i in range(times(256)):
                 with contextlib.suppress(OSError):
                     held.append(s.h2(source=addresses[i % len(addresses)], seconds=1))
                     stack.callback(held[-1].close)
-            for h in held:
-                with contextlib.suppress(OSError):
-                    h.send(calls)
+            together(lambda h: h.send(calls), held)
             time.sleep(2)
         assert f"NET-BANNED address={addresses[0]}" in s.log("aggregator") or SANITIZED
+    wait_until("the memory to be given back", lambda: SANITIZED or memory_mb(s.agg.pid, "VmRSS") < 40)
 
 
 # ---- floods ----

@@ -283,6 +283,12 @@ int rpc_server_new(struct rpc_server **out, struct rpc *r, const struct rpc_serv
 	return 0;
 }
 
+bool rpc_is_behind(struct rpc *r)
+{
+	(void)r;
+	return false;
+}
+
 void rpc_server_set_serving(struct rpc_server *s, bool serving)
 {
 	(void)s;

@@ -177,6 +177,38 @@ static void test_last(void)
 	fleet_stop(&f);
 }
 
+static bool is_behind(void *arg)
+{
+	return *(bool *)arg;
+}
+
+/* While the aggregator has not read what came, no host fails for want of its answer; but not for longer than the grace. */
+static void test_behind(bool for_long)
+{
+	struct fake a = { 0 }, b = { 0 };
+	bool behind = true;
+	struct capture *c;
+	struct fleet f;
+
+	fleet_start(&f, 0, 60 * NS_PER_S);
+	f.agg.captures->env.is_behind = is_behind;
+	f.agg.captures->env.behind_arg = &behind;
+	fake_connect(&a, &f, "a");
+	fake_connect(&b, &f, "b");
+	c = begin(&f, 30 * NS_PER_S, 0);
+	WAIT(&f, a.arms && b.arms);
+	WAIT(&f, session_clock_now(&f.agg.clock) > c->t0_ns + 5 * f.agg.patience.arm_ns);
+	CHECK_EQ(c->hosts[0].state, HOST_ARMING);
+	fake_armed(&a);
+	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	behind = for_long;
+	WAIT(&f, capture_host_has_ended(&c->hosts[1]));
+	CHECK_STR(fleet_result(c, 1).reason, "unresponsive");
+	CHECK_EQ(session_clock_now(&f.agg.clock) >= c->deadline_ns, for_long);
+	CHECK(session_clock_now(&f.agg.clock) < c->deadline_ns + NS_PER_S);
+	fleet_stop(&f);
+}
+
 int main(void)
 {
 	test_length();
@@ -184,6 +216,8 @@ int main(void)
 	test_stop();
 	test_progress();
 	test_arming();
+	test_behind(false);
+	test_behind(true);
 	test_last();
 	return 0;
 }
