@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/aggregator/fleet.h"
 
+#include "aggregator/ingest/late_list.h"
+
 #include "json/json_text.h"
 #include "json/packed.h"
 
@@ -82,6 +84,14 @@ static void forget_link_key(struct fleet *f)
 	CHECK(!unlink(path));
 }
 
+static void forget_late(void *arg, const char *session, const char *run)
+{
+	const struct fleet *f = arg;
+
+	(void)run;
+	late_list_remove(f->spool, session);
+}
+
 void fleet_stop(struct fleet *f)
 {
 	rpc_channel_free(f->channel);
@@ -91,6 +101,7 @@ void fleet_stop(struct fleet *f)
 	conf_release(&f->agg.conf, &aggregator_conf_table);
 	fleet_forget_clock(f);
 	forget_link_key(f);
+	late_list_each(f->spool, forget_late, f);
 	CHECK(!rmdir(f->spool)); /* nothing else was left in it */
 }
 
