@@ -2,10 +2,12 @@
 """PyTorch processes that are not touched: they ask the agent, record when they are told, and stand on the session's clock."""
 import pathlib
 import sys
+import threading
 import time
 
 from lib import xspace
 from lib.cluster import Cluster, main, wait_until
+from lib.siege import SANITIZED, memory_mb
 
 FAKE = pathlib.Path(__file__).resolve().parent / "lib/fake_torch.py"
 
@@ -102,6 +104,46 @@ def test_reasons():
                 path.unlink()
 
 
+class OwnMemory(threading.Thread):
+    """The most that a process has of memory of its own, in MiB; pages of files that it reads are the system's."""
+
+    def __init__(self, pid):
+        super().__init__(daemon=True)
+        self.pid, self.before, self.most, self.over = pid, memory_mb(pid, "RssAnon"), 0, threading.Event()
+        self.start()
+
+    def run(self):
+        while not self.over.wait(0.01):
+            self.most = max(self.most, memory_mb(self.pid, "RssAnon"))
+
+    def more(self):
+        self.over.set()
+        self.join()
+        return self.most - self.before
+
+
+def test_traces_that_take_too_much():
+    """Two traces are well-formed and need more than the 128 MiB that the agent gives one: it converts one after the other, gives both up,
+    and has the third. A sanitizer's memory says nothing: the release part."""
+    if SANITIZED:
+        return
+    with Cluster() as c:
+        c.aggregator()
+        p = agent(c)
+        jobs = [job(c, f"job-{i}", how) for i, how in enumerate(("greedy", "greedy", ""))]
+        c.wait_hosts(1)
+        known(c, *jobs)
+        memory = OwnMemory(p.pid)
+        code, doc = c.tutti("capture", "--duration", "300ms", "--tracer", "pytorch", "--json", "--grace", "90s")
+        more = memory.more()
+        [host] = doc["hosts"]
+        assert (code, host["state"]) == (3, "partial"), doc
+        assert all(str(p.pid) in host["detail"] for p in jobs[:2]) and set(steps(c, doc)) == {jobs[2].pid}, host
+        assert 64 < more < 128 + 16, f"the agent took {more:.0f} MiB for them"
+        wait_until("the agent's memory", lambda: memory_mb(p.pid, "VmRSS") <= 80, 10)
+        assert not any(leftovers(p) for p in jobs)
+
+
 def test_nothing_left_behind():
     """A file of a recording that was cancelled, and of one whose agent was killed, is removed when it comes."""
     hosts = ("cancelled", "killed")
@@ -173,4 +215,4 @@ def test_no_process():
         assert "KINETO_USE_DAEMON" in doc["hosts"][0]["detail"], doc
 
 
-main(test_captured_twice, test_reasons, test_nothing_left_behind, test_steps, test_no_process)
+main(test_captured_twice, test_reasons, test_traces_that_take_too_much, test_nothing_left_behind, test_steps, test_no_process)

@@ -4,7 +4,9 @@ configuration, records from its start for its duration, and writes a trace with 
 patience is shorter: it asks every half second. It calls its optimizer every 10 ms, for the first time at the instant in
 LOG.begin (Unix ns); a recording of calls has an annotation "call N" for each.
 
-    fake_torch.py SOCKET_DIR LOG [refuse|empty|broken|link|silent]
+    fake_torch.py SOCKET_DIR LOG [refuse|empty|broken|link|silent|greedy]
+
+greedy: its trace is well-formed, and takes more memory than the agent gives one.
 
 LOG gets a JSON line for each configuration: what it said, and when it came; LOG.written the path of each trace.
 """
@@ -78,6 +80,10 @@ def record(config, how, log, begin_ns):
         return  # "insufficient time for warmup" goes to its own log only
     time.sleep(max(0, end_ns - time.time_ns()) / 1e9 + 0.3)
     text = trace(start_ns, end_ns if how != "empty" else start_ns, path)
+    if how == "greedy":
+        row = f'"ph": "X", "pid": {os.getpid()}, "ts": {microseconds(start_ns):.3f}, "dur": 1'
+        rows = ",".join(f'{{{row}, "tid": {i % 999}, "name": "kernel {i}"}}' for i in range(1_500_000))
+        text = f'{{"baseTimeNanoseconds": {BASE_NS}, "traceEvents": [{rows}]}}'
     if how == "broken":
         text = text[:len(text) // 2]
     if how == "link":
