@@ -6,14 +6,16 @@ import hmac
 import json
 import os
 import pathlib
+import random
 import re
+import socket
 import subprocess
 import tempfile
 import time
 import urllib.request
 from urllib.parse import quote, urlencode
 
-from servers import SECRET, free_port
+from servers import SECRET
 
 HERE = pathlib.Path(__file__).resolve().parent
 ID = "AKIDTEST"
@@ -48,10 +50,13 @@ class Ceph:
         self.roles = set()
 
     def free_range(self):
-        """A port that has the 60 above it for the daemons."""
-        while (port := free_port()) > 60000:
-            pass
-        return port
+        """A port that has the 60 above it for the daemons; below those that the kernel gives to connections."""
+        while True:
+            port = random.randrange(10000, 32000)
+            with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+                for i in range(61):
+                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port + i))
+                return port
 
     def __enter__(self):
         self.temporary = tempfile.TemporaryDirectory(prefix="tutti-ceph-")
@@ -60,7 +65,7 @@ class Ceph:
         self.endpoint = f"http://{self.host}"
         try:
             subprocess.run([HERE / "ceph_up.sh", self.folder, self.host.split(":")[1]], check=True, stdout=subprocess.DEVNULL)
-            self.ask("PUT", "/bucket", b"", "s3")
+            self.make_bucket("bucket")
         except BaseException:
             self.__exit__()
             raise
@@ -77,13 +82,16 @@ class Ceph:
     def admin(self, *arguments):
         subprocess.run(["radosgw-admin", *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "CEPH_CONF": str(self.folder / "ceph.conf")})
 
-    def role_env(self, prefix, without=None):
+    def make_bucket(self, name):
+        self.ask("PUT", f"/{name}", b"", "s3")
+
+    def role_env(self, prefix, bucket="bucket", without=None):
         """Keys of a session whose role may do what the policy of docs/storage.md allows, below `prefix`; but not the action `without`."""
         policy = documented_policy()
         for statement in policy["Statement"]:
             statement["Action"] = [a for a in actions_of(statement) if a != without]
         policy["Statement"] = [s for s in policy["Statement"] if s["Action"]]
-        text = json.dumps(policy, separators=(",", ":")).replace("profiles/fleet-1", f"bucket/{prefix}").replace(':::profiles"', ':::bucket"').replace('"fleet-1', f'"{prefix}')
+        text = json.dumps(policy, separators=(",", ":")).replace("profiles/fleet-1", f"{bucket}/{prefix}").replace(':::profiles"', f':::{bucket}"').replace('"fleet-1', f'"{prefix}')
         role = f"tutti-{without.split(':')[1] if without else 'all'}"
         trust = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"AWS": ["arn:aws:iam:::user/t"]}, "Action": ["sts:AssumeRole"]}]}
         if role not in self.roles:
@@ -103,5 +111,5 @@ class Ceph:
         yield
         self.admin("quota", "disable", "--quota-scope=bucket", "--bucket=bucket")
 
-    def url(self, prefix=""):
-        return f"s3://bucket/{prefix}?endpoint={self.endpoint}&region=us-east-1"
+    def url(self, prefix="", bucket="bucket"):
+        return f"s3://{bucket}/{prefix}?endpoint={self.endpoint}&region=us-east-1"
