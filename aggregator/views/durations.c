@@ -13,21 +13,24 @@
 #define LONGEST	     8
 #define CHECK_EVENTS 4096 /* between two looks at `stop` */
 
-struct host_sum {
-	uint64_t count, total_ps, max_ps;
-};
-
-struct longest {
+struct one_event {
 	struct view_place at;
 	int64_t start_ps;
 	uint64_t length_ps;
+};
+
+/* The mean start tells which host is late, where all hosts have as many events. */
+struct host_sum {
+	uint64_t count, total_ps, max_ps;
+	double starts_ps;
+	struct one_event first;
 };
 
 struct durations {
 	const struct view_durations *what;
 	uint64_t fine[FINE];
 	uint64_t count, total_ps, min_ps, max_ps, n_seen;
-	struct longest longest[LONGEST];
+	struct one_event longest[LONGEST];
 	size_t n_longest;
 	struct host_sum *host; /* of the file that is read */
 	struct view_place here;
@@ -56,13 +59,11 @@ static uint64_t bucket_begin(size_t i, unsigned int bits)
 	return ((UINT64_C(1) << bits) | (i & ((1u << bits) - 1))) << (octave - 1);
 }
 
-static void note_longest(struct durations *d, const struct tvx_entry *en)
+static void note_longest(struct durations *d, struct one_event one)
 {
-	struct longest one = { d->here, en->start_ps, en->length_ps };
 	size_t i;
 
-	one.at.event = en->event;
-	if (d->n_longest == LONGEST && en->length_ps <= d->longest[LONGEST - 1].length_ps)
+	if (d->n_longest == LONGEST && one.length_ps <= d->longest[LONGEST - 1].length_ps)
 		return;
 	if (d->n_longest < LONGEST)
 		d->n_longest++;
@@ -74,6 +75,7 @@ static void note_longest(struct durations *d, const struct tvx_entry *en)
 static int add_event(void *arg, const struct tvx_entry *en)
 {
 	struct durations *d = arg;
+	struct one_event one = { d->here, en->start_ps, en->length_ps };
 
 	if (!(++d->n_seen % CHECK_EVENTS) && view_check_stop(d->what->stop, d->e))
 		return ERR_CANCELLED;
@@ -85,11 +87,14 @@ static int add_event(void *arg, const struct tvx_entry *en)
 	if (en->length_ps > d->max_ps)
 		d->max_ps = en->length_ps;
 	d->total_ps += en->length_ps;
-	d->host->count++;
+	one.at.event = en->event;
+	if (!d->host->count++ || en->start_ps < d->host->first.start_ps)
+		d->host->first = one;
+	d->host->starts_ps += (double)en->start_ps;
 	d->host->total_ps += en->length_ps;
 	if (en->length_ps > d->host->max_ps)
 		d->host->max_ps = en->length_ps;
-	note_longest(d, en);
+	note_longest(d, one);
 	return 0;
 }
 
@@ -167,21 +172,24 @@ static json_t *bins_json(const struct durations *d)
 	return list;
 }
 
+static json_t *event_json(const struct one_event *one)
+{
+	json_t *doc = json_object();
+
+	json_put_int(doc, "file", one->at.file);
+	json_put_int(doc, "track", one->at.track);
+	json_put_int(doc, "event", (int64_t)one->at.event);
+	view_put_ps(doc, "start_ps", one->start_ps);
+	view_put_ps(doc, "duration_ps", (int64_t)one->length_ps);
+	return doc;
+}
+
 static json_t *longest_json(const struct durations *d)
 {
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < d->n_longest; i++) {
-		const struct longest *one = &d->longest[i];
-		json_t *doc = json_object();
-
-		json_put_int(doc, "file", one->at.file);
-		json_put_int(doc, "track", one->at.track);
-		json_put_int(doc, "event", (int64_t)one->at.event);
-		view_put_ps(doc, "start_ps", one->start_ps);
-		view_put_ps(doc, "duration_ps", (int64_t)one->length_ps);
-		json_array_append_new(list, doc);
-	}
+	for (size_t i = 0; i < d->n_longest; i++)
+		json_array_append_new(list, event_json(&d->longest[i]));
 	return list;
 }
 
@@ -193,6 +201,8 @@ static void add_host(json_t *list, const char *host, const struct host_sum *sum)
 	json_put_int(doc, "count", (int64_t)sum->count);
 	view_put_ps(doc, "total_ps", (int64_t)sum->total_ps);
 	view_put_ps(doc, "max_ps", (int64_t)sum->max_ps);
+	view_put_ps(doc, "mean_start_ps", (int64_t)(sum->starts_ps / (double)sum->count));
+	json_put(doc, "first", event_json(&sum->first));
 	json_array_append_new(list, doc);
 }
 

@@ -251,6 +251,9 @@ def check_durations(c, v, session):
     assert sum(b[2] for b in doc["bins"]) == len(every)
     assert {h["host"]: (h["count"], int(h["total_ps"]), int(h["max_ps"])) for h in doc["hosts"]} == {h: (len(x), sum(x), x[-1]) for h, x in lengths.items()}
     assert [int(x["duration_ps"]) for x in doc["longest"]] == every[:-9:-1]
+    for h in doc["hosts"]:
+        starts = [start for _, _, n, start, _ in stored(c, session, h["host"]) if n == name]
+        assert int(h["first"]["start_ps"]) == min(starts) and abs(int(h["mean_start_ps"]) - sum(starts) / len(starts)) < 1000, h
     first = doc["longest"][0]
     assert int(v.ask("event", file=first["file"], track=first["track"], event=first["event"])["duration_ps"]) == every[-1]
 

@@ -48,15 +48,44 @@ function showHosts(doc: { hosts: Host[] }): void {
     return el("tr", {},
       el("td", { textContent: h.host }),
       el("td", { textContent: h.state, className: h.state === "connected" ? "good" : "bad" }),
+      el("td", {}, clockAxis(clock, h.host)),
       el("td", { className: "num", textContent: clock ? time(clock.offset_ns) : "–" }),
       el("td", { className: clock ? "num" : "num warn", textContent: clock ? `±${time(clock.bound_ns)}` : "not calibrated" }),
       el("td", {}, ...tracerText(h.tracers || [])),
       el("td", {}, ...jobText(h)),
       el("td", { className: "soft", textContent: Object.entries(h.labels || {}).map(([k, v]) => `${k}=${v}`).join(" ") }));
-  }), 7, "No agent has connected yet. Start one with: tutti-agent --aggregator HOST:7401");
+  }), 8, "No agent has connected yet. Start one with: tutti-agent --aggregator HOST:7401");
+}
+
+/* Of all hosts on one axis: a symmetric logarithm from 100 ns to 10 s, with the limit of 1 ms as lines, the offset as a dot
+ * and its bound as a bar. */
+function clockAxis(clock: { offset_ns: number; bound_ns: number } | null, host: string): Node {
+  const at = (ns: number): number => 50 + 50 * Math.sign(ns) * Math.min(1, Math.max(0, Math.log10(Math.max(Math.abs(ns), 1) / 100)) / 8);
+  const axis = el("div", { className: "axis", role: "img", ariaLabel: clock ? `${host}: ${time(clock.offset_ns)}, within ${time(clock.bound_ns)}` : `${host}: not calibrated` });
+  const put = (className: string, from: number, to = from): void => {
+    const mark = el("span", { className });
+    Object.assign(mark.style, { left: `${from}%`, width: `${to - from}%` });
+    axis.append(mark);
+  };
+  for (const ns of [-1e6, 0, 1e6]) put(ns ? "limit" : "zero", at(ns));
+  if (clock) {
+    put("bound", at(clock.offset_ns - clock.bound_ns), at(clock.offset_ns + clock.bound_ns));
+    put("dot", at(clock.offset_ns));
+  }
+  return axis;
 }
 
 /* ---- sessions ---- */
+
+const CELLS = 64; // hosts beyond share a bar
+
+/* A cell a host, or a bar of shares: complete, partial, failed. The text beside it says the same. */
+function hostStrip(s: Summary): Node {
+  const kinds: [string, number][] = [["complete", s.complete], ["partial", s.partial], ["failed", s.failed]];
+  const cells = s.hosts <= CELLS ? kinds.flatMap(([kind, n]) => Array.from({ length: n }, () => el("span", { className: kind })))
+    : kinds.filter(([, n]) => n).map(([kind, n]) => { const bar = el("span", { className: kind }); bar.style.flexGrow = String(n); return bar; });
+  return el("span", { className: s.hosts <= CELLS ? "strip" : "strip shares", ariaHidden: "true" }, ...cells);
+}
 
 function outcome(s: Summary): Node {
   const bad = s.failed || s.partial;
@@ -91,17 +120,23 @@ async function showFiles(id: string, row: HTMLTableRowElement): Promise<void> {
   row.after(el("tr", { className: "files" }, el("td", { colSpan: 6 }, ...files)));
 }
 
+/* A session's id begins with its planned T0 in UTC. */
+function startOf(id: string): string {
+  const [year, month, day, hour, minute, second] = id.split("_").map(Number);
+  return new Date(Date.UTC(year, month - 1, day, hour, minute, second)).toLocaleString();
+}
+
 async function loadSessions(): Promise<void> {
   const doc: { sessions: Summary[] } = await api("sessions?limit=50");
   fill(byId<HTMLTableElement>("sessions"), doc.sessions.map((s) => {
     const row = el("tr", {},
       el("td", {}, el("a", {
-        href: `#/s/${s.session}`, textContent: s.session, title: "its files",
+        href: `#/s/${s.session}`, textContent: s.session, title: `its files; T0 ${startOf(s.session)}`,
         onclick: (ev: Event) => { ev.preventDefault(); showFiles(s.session, row); },
       })),
       el("td", { textContent: s.run }),
       el("td", { className: "num", textContent: time(s.duration_ns) }),
-      el("td", {}, outcome(s)),
+      el("td", {}, hostStrip(s), outcome(s)),
       el("td", { className: "num", textContent: bytes(s.bytes) }),
       el("td", { className: "verbs" },
         el("button", { className: "plain", textContent: "delete", onclick: () => removeSession(s.session) }),

@@ -4,6 +4,7 @@ import { send } from "./api";
 import { byId, el } from "./dom";
 import { bytes } from "./format";
 import { startHome } from "./home";
+import { startTheme, themeButton } from "./theme";
 import type { Catalogue } from "./timeline/model";
 import { View } from "./timeline/view";
 
@@ -57,6 +58,8 @@ function route(): void {
 /* Read-only, for tests. */
 Object.defineProperty(window, "tutti", { value: { state: () => view?.state() ?? null, hitAt: (x: number, y: number) => view?.hitAt(x, y) ?? null } });
 
+byId("home-theme").append(themeButton());
+startTheme();
 startHome();
 window.addEventListener("popstate", route);
 route();

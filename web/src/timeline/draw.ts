@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The picture: events are filled into memory, one line of pixels a lane, then copied; text and marks lie on top.
 import { span } from "../format";
+import { isDark, onTheme } from "../theme";
 import { colorOf, mix, pack, type Rgb } from "./color";
 import { HOST_HEIGHT, LANE, type Model, PLANE_HEIGHT, type Row, STRIP } from "./model";
 import { BUCKETS, GROUP, type Tile, type Tiles } from "./tiles";
@@ -18,7 +19,8 @@ export interface Scene {
   flows: { file: number; track: number; row: number; startPs: number; direction: number }[];
   marks: Mark[];
   drag: { kind: "box" | "zoom" | "time"; x0: number; y0: number; x1: number; y1: number } | null;
-  find: string;
+  find: (name: string) => boolean; // whether the search has the name
+  finding: boolean;
   hover: number | null; // ps
 }
 
@@ -30,7 +32,7 @@ interface Theme {
 
 function readTheme(): Theme {
   const style = getComputedStyle(document.documentElement), v = (name: string): string => style.getPropertyValue(name).trim();
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const dark = isDark();
   return {
     dark, ink: v("--ink"), soft: v("--soft"), line: v("--line"), back: v("--back"), card: v("--card"), accent: v("--accent"), select: v("--select"),
     hit: v("--hit"), lost: v("--lost"), clock: v("--clock"), flow: v("--flow"), warn: v("--warn"), bad: v("--bad"),
@@ -48,9 +50,9 @@ export class Picture {
   onScreen = 0; // entries
   coarse = false; // something was drawn from a coarser tile, or is missing
 
-  constructor(private readonly canvas: HTMLCanvasElement, private readonly model: Model, private readonly tiles: Tiles) {
+  constructor(private readonly canvas: HTMLCanvasElement, private readonly model: Model, private readonly tiles: Tiles, signal: AbortSignal) {
     this.ctx = canvas.getContext("2d", { willReadFrequently: true })!;
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { this.theme = readTheme(); });
+    onTheme(() => { this.theme = readTheme(); }, signal);
   }
 
   shiftOf(s: Scene): number {
@@ -102,7 +104,7 @@ export class Picture {
     const name = tile.names[tile.name[entry]] ?? "", t = this.theme;
     let c = colorOf(name, row.plane!.name.startsWith("/device"), t.dark);
     if (tile.count[entry] > 1) c = mix(c, t.rowRgb, 0.35 + 0.45 * (tile.row[entry] >>> 16) / 65535);
-    if (s.find && !name.toLowerCase().includes(s.find)) c = mix(c, t.rowRgb, 0.3);
+    if (s.finding && !s.find(name)) c = mix(c, t.rowRgb, 0.3);
     return pack(c);
   }
 

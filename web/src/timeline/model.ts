@@ -36,6 +36,7 @@ const OPEN_LANES = 12; // of a track that is not opened whole
 export class Model {
   readonly flipped = new Set<string>(); // keys that are not as they are at first
   private readonly initiallyClosed = new Set<string>();
+  readonly pinned = new Set<string>(); // "FILE.TRACK": on top, in this order
   rows: Row[] = [];
   height = 0;
   filter = "";
@@ -77,6 +78,7 @@ export class Model {
     const want = this.filter.toLowerCase();
     this.rows = [];
     this.height = 0;
+    for (const key of this.pinned) this.addPinned(key);
     for (const host of this.doc.hosts) {
       const key = `h${host.host}`;
       this.add({ kind: "host", key, host, label: host.host, height: HOST_HEIGHT });
@@ -92,11 +94,27 @@ export class Model {
     this.add({ kind: "plane", key, host, plane, file, label: plane.name, height: PLANE_HEIGHT });
     if (!this.isOpen(key) && !want) return;
     for (const { t, i } of wanted) {
-      const track = plane.first_track + i, own = `t${file}.${track}`;
-      const shown = t.counter ? 1 : Math.min(t.rows, this.isOpen(own) ? 256 : OPEN_LANES);
-      const height = t.counter ? COUNTER_HEIGHT : Math.max(1, shown) * LANE + 3;
-      this.add({ kind: "track", key: own, host, plane, file, track, info: t, shown, label: t.name, height });
+      if (!this.pinned.has(`${file}.${plane.first_track + i}`)) this.addTrack(host, file, plane, plane.first_track + i, t, t.name);
     }
+  }
+
+  private addTrack(host: Host, file: number, plane: Plane, track: number, t: Track, label: string): void {
+    const own = `t${file}.${track}`, shown = t.counter ? 1 : Math.min(t.rows, this.isOpen(own) ? 256 : OPEN_LANES);
+    const height = t.counter ? COUNTER_HEIGHT : Math.max(1, shown) * LANE + 3;
+    this.add({ kind: "track", key: own, host, plane, file, track, info: t, shown, label, height });
+  }
+
+  private addPinned(key: string): void {
+    const [file, track] = key.split(".").map(Number), at = this.find(file, track);
+    if (at) this.addTrack(at.host, file, at.plane, track, at.info, `${at.host.host} › ${at.info.name}`);
+  }
+
+  /** A pinned track is above all hosts; the second call puts it back. */
+  pin(file: number, track: number): boolean {
+    const key = `${file}.${track}`, fresh = !this.pinned.delete(key);
+    if (fresh) this.pinned.add(key);
+    this.layOut();
+    return fresh;
   }
 
   private add(row: Omit<Row, "y" | "shown"> & { shown?: number }): void {
@@ -133,7 +151,7 @@ export class Model {
   /** Opens what hides a track. */
   reveal(file: number, track: number): void {
     const at = this.find(file, track);
-    if (!at) return;
+    if (!at || this.trackRow(file, track)) return;
     for (const key of [`h${at.host.host}`, `p${file}.${at.plane.first_track}`]) if (!this.isOpen(key)) this.toggle(key);
     this.filter = this.trackRow(file, track) ? this.filter : "";
     this.layOut();

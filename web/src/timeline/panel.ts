@@ -18,7 +18,7 @@ export interface SearchDoc { events: number; matches: number; total_ps: string; 
 
 export interface Jump { file: number; track: number; event: number }
 
-function show(title: string, close: () => void, ...children: (Node | string)[]): void {
+export function show(title: string, close: () => void, ...children: (Node | string)[]): void {
   const panel = byId("v-panel");
   panel.replaceChildren(el("div", { className: "head" }, el("h2", { textContent: title }),
     el("button", { className: "plain", textContent: "close", title: "Esc", onclick: close })), ...children);
@@ -43,7 +43,7 @@ function ofName(doc: EventDoc): string {
     `${span(Number(n.min_ps))} to ${span(Number(n.max_ps))}`;
 }
 
-export function showEvent(model: Model, e: Selected, doc: EventDoc, jump: (to: Jump) => void, close: () => void): void {
+export function showEvent(model: Model, e: Selected, doc: EventDoc, jump: (to: Jump) => void, all: () => void, close: () => void): void {
   const at = model.find(e.file, e.track)!, bound = at.host.clock_bound_ns;
   const link = (to: Jump, text: string): Node => el("button", { className: "link", textContent: text, onclick: () => jump(to) });
   const ends = doc.flow.filter((f) => f.file !== e.file || f.track !== e.track || f.event !== e.event);
@@ -52,7 +52,7 @@ export function showEvent(model: Model, e: Selected, doc: EventDoc, jump: (to: J
     ["duration", exact(BigInt(doc.duration_ps))],
     ["track", `${at.host.host} › ${at.plane.name} › ${at.info.name}`],
     ["clock", bound === null ? "not calibrated: compare with other hosts' events at your own risk" : `the host's times are right within ±${span(bound * 1000)}`],
-    ["this name", ofName(doc)],
+    ["this name", el("span", {}, `${ofName(doc)} `, el("button", { className: "link", textContent: "all hosts, histogram (h)", onclick: all }))],
   ];
   if (doc.display_name && doc.display_name !== doc.name) rows.push(["shown as", doc.display_name]);
   if (doc.parents.length) rows.push(["inside", el("span", {}, ...doc.parents.flatMap((p) => [link({ ...e, event: p.event }, p.name), " › "]).slice(0, -1))]);
@@ -113,11 +113,27 @@ export function showSelected(model: Model, list: Selected[], close: () => void):
   show(`${plural(list.length, "event")} selected`, close, el("p", { textContent: `${span(total)} in all${list.length === 2 ? `; ${order(model, list[0], list[1])}` : ""}` }), sums(names, 0));
 }
 
-export function showSelection(doc: SelectionDoc, close: () => void): void {
+/* What changed from one box to another, the largest change first. Signs tell more from less, not only colours. */
+function changes(before: SelectionDoc, now: SelectionDoc): HTMLElement {
+  const old = new Map(before.names.map((n) => [n.name, n])), names = new Set([...old.keys(), ...now.names.map((n) => n.name)]);
+  const rows = [...names].map((name) => {
+    const a = old.get(name), b = now.names.find((n) => n.name === name), from = Number(a?.total_ps ?? 0), to = Number(b?.total_ps ?? 0);
+    return { name, from, to, counts: `${count(a?.count ?? 0)} → ${count(b?.count ?? 0)}` };
+  }).sort((x, y) => Math.abs(y.to - y.from) - Math.abs(x.to - x.from));
+  return el("table", { className: "sums" }, el("caption", { textContent: "Compared with the box before" }),
+    el("thead", {}, el("tr", {}, ...["Name", "Count", "Before", "Now", "Change"].map((t, i) => el("th", { scope: "col", className: i ? "num" : "", textContent: t })))),
+    el("tbody", {}, ...rows.slice(0, 200).map((r) => el("tr", {}, el("td", { className: "name", textContent: r.name }), el("td", { className: "num", textContent: r.counts }),
+      el("td", { className: "num", textContent: span(r.from) }), el("td", { className: "num", textContent: span(r.to) }),
+      el("td", { className: `num ${r.to > r.from ? "more" : "less"}`, textContent: `${r.to >= r.from ? "+" : "−"}${span(Math.abs(r.to - r.from))}${r.from ? ` (${r.to >= r.from ? "+" : "−"}${Math.abs(100 * (r.to / r.from - 1)).toFixed(1)} %)` : ""}` })))));
+}
+
+/** `before` is the box that this one is compared with. */
+export function showSelection(doc: SelectionDoc, before: SelectionDoc | null, compare: () => void, flame: () => void, close: () => void): void {
+  const verb = (text: string, fn: () => void): Node => el("button", { className: "link", textContent: text, onclick: fn });
   show(`${plural(doc.count, "event")} in the box`, close,
     el("p", { textContent: `${span(Number(doc.total_ps))} in all, ${span(Number(doc.self_ps))} self ` },
-      el("button", { className: "plain", textContent: "copy as CSV", onclick: () => copy(csv(doc.names)) })),
-    sums(doc.names, doc.different - doc.names.length));
+      verb("copy as CSV", () => copy(csv(doc.names))), verb("compare the next box with this one", compare), verb("flame graph of its time (g)", flame)),
+    ...(before ? [changes(before, doc)] : []), sums(doc.names, doc.different - doc.names.length));
 }
 
 export function showSearch(model: Model, text: string, doc: SearchDoc, jump: () => void, close: () => void): void {

@@ -5,17 +5,20 @@ import { byId, el } from "../dom";
 import { count, plural, span } from "../format";
 import { type Hit, OVERVIEW, Picture, type Mark, type Scene, type Selected } from "./draw";
 import { LANE, Model, type Catalogue } from "./model";
+import { type DurationsDoc, type FlameDoc, sampledTracks, showDurations, showFlame } from "./analysis";
+import { onTheme, themeButton } from "../theme";
 import { type EventDoc, hide, type Jump, type SearchDoc, type SelectionDoc, showEvent, showSearch, showSelected, showSelection } from "./panel";
 import { Tiles } from "./tiles";
 
 type Tool = "select" | "pan" | "zoom" | "time";
 const TOOLS: [Tool, string, string, string][] = [["select", "1", "!", "Select"], ["pan", "2", "@", "Pan"], ["zoom", "3", "#", "Zoom"], ["time", "4", "$", "Measure"]];
 const MIN_SPAN_PS = 1000;
+const COLLECTIVE = "all-?reduce|all-?gather|reduce-?scatter|all-?to-?all|nccl", STEP = "^(train|step|ProfilerStep)";
 
 const KEYS: [string, string][] = [
   ["W S", "zoom in and out at the pointer; hold to go on"], ["A D", "move left and right; with Shift faster"], ["1 2 3 4, or ! @ # $", "select, pan, zoom, measure"],
-  ["click, Ctrl+click, drag", "select an event, one more, all in a box"], ["f", "zoom to what is selected"], ["m", "mark what is selected, with its length"], ["M", "remove all marks"],
-  ["← →", "the event before and after on the track"], ["↑ ↓", "the event around this one; the first one inside"], ["/", "find in the whole session"], ["Enter, Shift+Enter", "next and previous match"],
+  ["click, Ctrl+click, drag", "select an event, one more, all in a box"], ["h", "all events of this name: hosts, histogram, the longest"], ["g", "flame graph of the box, or of the window"], ["l", "which host is late; Enter goes there"], ["p", "pin the event's track on top; again: put it back"], ["t", "show only tracks with a text in their name"], ["f", "zoom to what is selected"], ["m", "mark what is selected, with its length"], ["M", "remove all marks"],
+  ["← →", "the event before and after on the track"], ["↑", "the event around this one"], ["/", "find in the whole session"], ["Enter, Shift+Enter", "next and previous match"],
   ["wheel, Ctrl+wheel, Shift+wheel", "scroll, zoom, move"], ["double click", "zoom to the event"], ["0", "the whole session"], ["Esc", "select nothing"], ["?", "these keys"],
 ];
 
@@ -33,6 +36,9 @@ export class View {
   private lastFrame = 0;
   private frame = 0;
   private search: SearchDoc | null = null;
+  private wanted = ""; // the text of the search
+  private box: SelectionDoc | null = null; // what the next box is compared with
+  private readonly asking = new Map<string, AbortController>(); // a new question of a kind ends the one before
   private searchTimer = 0;
   private hashTimer = 0;
   private asked = 0; // questions under way
@@ -44,8 +50,8 @@ export class View {
     this.model = new Model(catalogue);
     this.base = `sessions/${catalogue.session}/view`;
     this.tiles = new Tiles(catalogue.session, catalogue.build, (stale) => (stale ? this.reload() : this.redraw()));
-    this.picture = new Picture(this.canvas, this.model, this.tiles);
-    this.scene = { t0: this.model.beginPs, t1: this.model.endPs, y: 0, gutter: 240, width: 0, height: 0, selected: [], flows: [], marks: [], drag: null, find: "", hover: null };
+    this.picture = new Picture(this.canvas, this.model, this.tiles, this.off.signal);
+    this.scene = { t0: this.model.beginPs, t1: this.model.endPs, y: 0, gutter: 240, width: 0, height: 0, selected: [], flows: [], marks: [], drag: null, find: () => true, finding: false, hover: null };
     this.showFrame(catalogue);
     this.restore(query);
     this.listen();
@@ -63,7 +69,7 @@ export class View {
   state(): object {
     const s = this.scene;
     return {
-      t0: s.t0, t1: s.t1, y: s.y, gutter: s.gutter, tool: this.tool, selected: s.selected, marks: s.marks, flows: s.flows, find: s.find, idle: this.tiles.isIdle && !this.asked && !this.held.size,
+      t0: s.t0, t1: s.t1, y: s.y, gutter: s.gutter, tool: this.tool, selected: s.selected, marks: s.marks, flows: s.flows, find: this.wanted, pinned: [...this.model.pinned], idle: this.tiles.isIdle && !this.asked && !this.held.size,
       coarse: this.picture.coarse, onScreen: this.picture.onScreen, received: this.tiles.received, events: this.model.events, failure: this.tiles.failure,
       rows: this.model.rows.map((r) => ({ kind: r.kind, key: r.key, label: r.label, host: r.host.host, file: r.file, track: r.track, y: this.picture.rowY(s, r), height: r.height, shown: r.shown })),
     };
@@ -79,7 +85,9 @@ export class View {
   private showFrame(doc: Catalogue): void {
     byId("v-name").textContent = `${doc.run ? `${doc.run} / ` : ""}${doc.session}`;
     byId("v-tools").replaceChildren(...TOOLS.map(([tool, key, , title]) => el("button", { className: "tool", textContent: title, title: `${title} (${key})`, onclick: () => this.choose(tool) })),
-      el("button", { className: "tool", textContent: "?", title: "All keys (?)", onclick: () => this.showKeys() }));
+      el("button", { className: "tool", textContent: "Flame", title: "Flame graph of the box, or of the window (g)", onclick: () => this.flame() }),
+      el("button", { className: "tool", textContent: "Late?", title: "Which host is late (l)", onclick: () => this.late() }),
+      themeButton(), el("button", { className: "tool", textContent: "?", title: "All keys (?)", onclick: () => this.showKeys() }));
     this.choose("select");
     byId("v-notices").replaceChildren(...this.notices(doc).map((text) => el("p", {}, text, el("button", {
       className: "plain", textContent: "dismiss", onclick: (ev: Event) => { (ev.target as HTMLElement).parentElement!.remove(); this.resize(); },
@@ -104,7 +112,7 @@ export class View {
 
   private choose(tool: Tool): void {
     this.tool = tool;
-    [...byId("v-tools").children].forEach((b, i) => b.setAttribute("aria-pressed", String(TOOLS[i]?.[0] === tool)));
+    [...byId("v-tools").children].slice(0, TOOLS.length).forEach((b, i) => b.setAttribute("aria-pressed", String(TOOLS[i][0] === tool)));
     this.canvas.style.cursor = { select: "default", pan: "grab", zoom: "zoom-in", time: "col-resize" }[tool];
   }
 
@@ -171,7 +179,10 @@ export class View {
     const s = this.scene, q = new URLSearchParams({ t: `${Math.round(s.t0)}_${Math.round(s.t1)}` });
     if (s.y) q.set("y", String(Math.round(s.y)));
     if (s.selected.length) q.set("sel", s.selected.slice(0, 50).map((e) => `${e.file}.${e.track}.${e.event}`).join("_"));
-    if (s.find) q.set("q", s.find);
+    if (this.wanted) q.set("q", this.wanted);
+    for (const [key, on] of Object.entries(this.searchFlags())) if (on) q.set(key, "1");
+    if (this.model.pinned.size) q.set("pin", [...this.model.pinned].join("_"));
+    if (this.model.filter) q.set("only", this.model.filter);
     if (this.model.flipped.size) q.set("open", [...this.model.flipped].join("~"));
     if (s.marks.length) q.set("m", s.marks.map((m) => `${Math.round(m.fromPs)}_${Math.round(m.toPs)}`).join("~"));
     const address = `#/s/${this.model.doc.session}?${q}`;
@@ -184,7 +195,11 @@ export class View {
     const mine = ++this.restored;
     this.model.flipped.clear();
     for (const key of (q.get("open") ?? "").split("~")) if (key) this.model.flipped.add(key);
+    this.model.pinned.clear();
+    for (const key of (q.get("pin") ?? "").split("_")) if (/^\d+\.\d+$/.test(key)) this.model.pinned.add(key);
+    this.model.filter = byId<HTMLInputElement>("v-only").value = q.get("only") ?? "";
     this.model.layOut();
+    for (const key of ["pattern", "case"]) byId(`v-${key}`).setAttribute("aria-pressed", String(q.get(key) === "1"));
     const t = two(q.get("t") ?? "");
     if (t) [s.t0, s.t1] = t;
     s.y = Number(q.get("y")) || 0;
@@ -200,13 +215,17 @@ export class View {
   /* ---- questions ---- */
 
   private async ask<T>(what: string, query: Record<string, string | number>): Promise<T | null> {
+    const abort = new AbortController();
+    this.asking.get(what)?.abort();
+    this.asking.set(what, abort);
     this.asked++;
     try {
-      return await api(`${this.base}/${what}?${new URLSearchParams({ build: this.model.doc.build, ...Object.fromEntries(Object.entries(query).map(([k, v]) => [k, String(v)])) })}`);
+      return await api(`${this.base}/${what}?${new URLSearchParams({ build: this.model.doc.build, ...Object.fromEntries(Object.entries(query).map(([k, v]) => [k, String(v)])) })}`, { signal: abort.signal });
     } catch (e) {
-      byId("v-note").textContent = (e as Error).message;
+      if (!abort.signal.aborted) byId("v-note").textContent = (e as Error).message;
       return null;
     } finally {
+      if (this.asking.get(what) === abort) this.asking.delete(what);
       this.asked--;
     }
   }
@@ -233,7 +252,7 @@ export class View {
     else {
       s.flows = this.doc.flow.filter((f) => f.track !== e.track || f.file !== e.file || f.event !== e.event)
         .map((f) => ({ file: f.file, track: f.track, row: 0, startPs: Number(f.start_ps), direction: f.direction }));
-      showEvent(this.model, e, this.doc, (to) => this.jump(to), () => this.clear());
+      showEvent(this.model, e, this.doc, (to) => this.jump(to), () => this.showAll(e), () => this.clear());
       const at = this.model.find(e.file, e.track)!;
       this.say(`${e.name}, ${span(e.durationPs)}, at ${span(e.startPs)}, track ${at.info.name} of ${at.host.host}`);
     }
@@ -249,6 +268,7 @@ export class View {
     this.scene.selected = [];
     this.scene.flows = [];
     this.doc = null;
+    this.boxMark = null;
     this.closePanel();
   }
 
@@ -269,8 +289,24 @@ export class View {
     this.redraw();
   }
 
+  private searchFlags(): { pattern: number; case: number } {
+    const on = (key: string): number => Number(byId(`v-${key}`).getAttribute("aria-pressed") === "true");
+    return { pattern: on("pattern"), case: on("case") };
+  }
+
+  /* What the picture pales is decided here; the aggregator counts. A pattern that only it understands pales nothing. */
+  private matcher(text: string): (name: string) => boolean {
+    const flags = this.searchFlags(), want = flags.case ? text : text.toLowerCase();
+    if (!flags.pattern) return (name) => (flags.case ? name : name.toLowerCase()).includes(want);
+    try {
+      const re = new RegExp(text, flags.case ? "" : "i");
+      return (name) => re.test(name);
+    } catch { return () => true; }
+  }
+
   private find(text: string): void {
-    this.scene.find = text.toLowerCase();
+    this.wanted = text;
+    Object.assign(this.scene, { finding: text !== "", find: this.matcher(text) });
     this.search = null;
     byId("v-hits").textContent = "";
     clearTimeout(this.searchTimer);
@@ -280,8 +316,8 @@ export class View {
   }
 
   private async runSearch(text: string): Promise<void> {
-    const doc = await this.ask<SearchDoc>("search", { text });
-    if (!doc || this.scene.find !== text.toLowerCase()) return;
+    const doc = await this.ask<SearchDoc>("search", { text, ...this.searchFlags() });
+    if (!doc || this.wanted !== text) return;
     this.search = doc;
     byId("v-hits").textContent = doc.matches ? `${count(doc.matches)} matches` : "no match";
     if (!this.scene.selected.length) {
@@ -293,9 +329,9 @@ export class View {
 
   private async next(backward: boolean): Promise<void> {
     const s = this.scene, [e] = s.selected;
-    if (!s.find) return;
+    if (!this.wanted) return;
     const from = e ? { start_ps: e.startPs, file: e.file, track: e.track, event: e.event } : { start_ps: Math.round(backward ? s.t1 : s.t0), file: 0, track: 0, event: 0 };
-    const query = { text: s.find, backward: backward ? 1 : 0 };
+    const query = { text: this.wanted, ...this.searchFlags(), backward: backward ? 1 : 0 };
     let doc = await this.ask<Jump & { found: boolean }>("next", { ...query, ...from });
     if (doc && !doc.found && this.search?.matches)  // around the end
       doc = await this.ask<Jump & { found: boolean }>("next", { ...query, start_ps: Math.round(backward ? this.model.endPs : this.model.beginPs) + (backward ? 1 : -1), file: 0, track: 0, event: 0 });
@@ -314,11 +350,48 @@ export class View {
     s.selected = [];
     s.marks = s.marks.filter((m) => m !== this.boxMark);
     this.boxMark = { fromPs: from, toPs: to };
-    showSelection(doc, () => this.closePanel());
+    showSelection(doc, this.box, () => { this.box = doc; this.say("the next box is compared with this one"); this.closePanel(); }, () => this.flame(), () => this.closePanel());
+    this.box = null;
     this.say(`${plural(doc.count, "event")} in the box, ${span(Number(doc.total_ps))} in all`);
     this.resize();
   }
   private boxMark: Mark | null = null; // the time of the last box: what m marks and f frames
+
+  /* Of the box, else of the window. */
+  private async flame(): Promise<void> {
+    const s = this.scene, of = this.boxMark ?? { fromPs: s.t0, toPs: s.t1 };
+    const doc = await this.ask<FlameDoc>("flame", { from_ps: Math.round(of.fromPs), to_ps: Math.round(of.toPs), tracks: sampledTracks(this.model), group: "none" });
+    if (!doc) return;
+    showFlame(doc, of.fromPs, of.toPs, this.wanted.toLowerCase(), () => this.closePanel());
+    this.say(`flame graph of ${span(of.toPs - of.fromPs)}, ${plural(doc.stacks, "stack")}`);
+    this.resize();
+  }
+
+  private async showAll(of: Jump): Promise<void> {
+    const doc = await this.ask<DurationsDoc>("durations", { file: of.file, track: of.track, event: of.event, from_ps: -(2 ** 59), to_ps: 2 ** 59 });
+    if (!doc) return;
+    showDurations(this.model, doc, (to) => this.jump(to), () => this.closePanel());
+    this.say(`${plural(doc.count, "event")} of this name on ${plural(doc.hosts.length, "host")}`);
+    this.resize();
+  }
+
+  /* The selected event's name; else that of a collective, else of a step: what all hosts do together. */
+  private async late(): Promise<void> {
+    if (this.scene.selected[0]) return this.showAll(this.scene.selected[0]);
+    for (const text of [COLLECTIVE, STEP]) {
+      const found = await this.ask<Jump & { found: boolean }>("next", { text, pattern: 1, case: 0, start_ps: Math.round(this.model.beginPs) - 1, file: 0, track: 0, event: 0, backward: 0 });
+      if (found?.found) return this.showAll(found);
+    }
+    this.say("no event of this session is a collective's or a step's: select one, then press l");
+  }
+
+  private pin(): void {
+    const [e] = this.scene.selected;
+    if (!e) return this.say("select an event of the track first");
+    this.say(this.model.pin(e.file, e.track) ? "pinned" : "put back");
+    this.scene.y = 0;
+    this.move(this.scene.t0, this.scene.t1);
+  }
 
   /* The extent of what is selected. */
   private extent(): [number, number] | null {
@@ -332,8 +405,8 @@ export class View {
   private onKey(ev: KeyboardEvent): void {
     const typing = ev.target instanceof HTMLInputElement, find = byId<HTMLInputElement>("v-find");
     if (byId<HTMLDialogElement>("v-keys").open) return;
-    if (ev.key === "Enter" && (typing || ev.target === this.canvas || ev.target === document.body)) return void this.next(ev.shiftKey);
-    if (ev.key === "Escape") { if (typing) find.blur(); return this.clear(); }
+    if (ev.key === "Enter" && ((typing && ev.target === find) || ev.target === this.canvas || ev.target === document.body)) return void this.next(ev.shiftKey);
+    if (ev.key === "Escape") { if (typing) (ev.target as HTMLElement).blur(); return this.clear(); }
     if (typing || ev.ctrlKey || ev.metaKey || ev.altKey) return;
     if (["KeyW", "KeyA", "KeyS", "KeyD"].includes(ev.code)) {
       if (ev.repeat) return;
@@ -346,6 +419,11 @@ export class View {
     else if (ev.key === "f" && extent) this.frameOn(...extent);
     else if (ev.key === "m" && extent) this.mark(...extent);
     else if (ev.key === "M") { this.scene.marks = []; this.redraw(); }
+    else if (ev.key === "h" && this.scene.selected[0]) this.showAll(this.scene.selected[0]);
+    else if (ev.key === "g") this.flame();
+    else if (ev.key === "l") this.late();
+    else if (ev.key === "p") this.pin();
+    else if (ev.key === "t") byId("v-only").focus();
     else if (ev.key === "0") { this.store(true); this.move(this.model.beginPs, this.model.endPs); }
     else if (ev.key === "/") { find.focus(); find.select(); }
     else if (ev.key === "?") this.showKeys();
@@ -470,7 +548,7 @@ export class View {
     window.addEventListener("keyup", (ev) => { this.held.delete(ev.code); if (ev.key === "Shift") this.held.delete("Shift"); this.redraw(); }, on);
     window.addEventListener("blur", () => this.held.clear(), on);
     window.addEventListener("resize", () => this.resize(), on);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw(), on);
+    onTheme(() => this.redraw(), signal);
     this.canvas.addEventListener("pointerdown", (ev) => this.onDown(ev), on);
     this.canvas.addEventListener("pointermove", (ev) => this.onMove(ev), on);
     this.canvas.addEventListener("pointerup", (ev) => this.onUp(ev), on);
@@ -478,5 +556,11 @@ export class View {
     this.canvas.addEventListener("dblclick", (ev) => { const h = this.picture.hit(this.scene, this.at(ev).x, this.at(ev).y); if (h) this.frameOn(h.startPs, h.startPs + h.lengthPs); }, on);
     this.canvas.addEventListener("wheel", (ev) => this.onWheel(ev), { signal, passive: false });
     byId("v-find").addEventListener("input", (ev) => this.find((ev.target as HTMLInputElement).value), on);
+    byId("v-only").addEventListener("input", (ev) => { this.model.filter = (ev.target as HTMLInputElement).value; this.model.layOut(); this.scene.y = 0; this.move(this.scene.t0, this.scene.t1); }, on);
+    for (const key of ["pattern", "case"]) byId(`v-${key}`).addEventListener("click", (ev) => {
+      const button = ev.currentTarget as HTMLElement;
+      button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true"));
+      this.find(this.wanted);
+    }, on);
   }
 }

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a selection adds up to beyond a table: a flame graph, how long the events of a name take, which host is late.
+import { el } from "../dom";
+import { count, plural, span } from "../format";
+import { colorOf, pack } from "./color";
+import { isDark } from "../theme";
+import type { Model } from "./model";
+import { type Jump, show } from "./panel";
+
+/* Answers of docs/viewer.md. */
+export interface FlameDoc {
+  total_ns: number; stacks: number; nodes: [number, number, number, number, number][]; names: string[]; left_out: number;
+  top: { name: string; self_ns: number; total_ns: number; count: number }[];
+}
+interface Longest extends Jump { start_ps: string; duration_ps: string }
+export interface DurationsDoc {
+  name: string; count: number; total_ps: string; min_ps: string; p50_ps: string; p90_ps: string; p99_ps: string; max_ps: string;
+  bins: [number, number, number][]; longest: Longest[];
+  hosts: { host: string; count: number; total_ps: string; max_ps: string; mean_start_ps: string; first: Longest }[];
+}
+
+const SAMPLED = /^\/host:CPU( samples| python|$| \[)/; // planes with stacks
+const FEW = 200, LANE = 19;
+
+const css = (name: string): string => `#${(pack(colorOf(name, false, isDark())) & 0xffffff).toString(16).padStart(6, "0").replace(/(..)(..)(..)/, "$3$2$1")}`;
+const share = (part: number, whole: number): string => `${(100 * part / Math.max(whole, 1)).toFixed(1)} %`;
+
+/** The tracks of the session that stacks were sampled on, as a question wants them; at most 700. */
+export function sampledTracks(model: Model): string {
+  const out: [number, number][] = [];
+  for (const host of model.doc.hosts) for (const f of host.files) for (const p of f.planes) {
+    if (SAMPLED.test(p.name)) p.tracks.forEach((t, i) => { if (!t.counter && t.events && t.name !== "Steps") out.push([f.file, p.first_track + i]); });
+  }
+  return out.sort((a, b) => a[0] - b[0] || a[1] - b[1]).slice(0, 700).map((t) => t.join(".")).join(",");
+}
+
+/* ---- the flame graph ---- */
+
+interface Box { name: string; parent: number; total: number; own: number; depth: number; at: number; children: number[] }
+
+function boxes(doc: FlameDoc): Box[] {
+  const out: Box[] = [{ name: "all", parent: -1, total: doc.total_ns, own: 0, depth: 0, at: 0, children: [] }];
+  for (const [parent, name, total, own] of doc.nodes) {
+    out[parent + 1].children.push(out.length);
+    out.push({ name: doc.names[name], parent: parent + 1, total, own, depth: out[parent + 1].depth + 1, at: 0, children: [] });
+  }
+  for (const b of out) {
+    let at = b.at;
+    for (const i of b.children.sort((x, y) => out[y].total - out[x].total)) {
+      out[i].at = at;
+      at += out[i].total;
+    }
+  }
+  return out;
+}
+
+const isInside = (all: Box[], i: number, root: number): boolean => {
+  for (; i > root; i = all[i].parent) if (all[i].parent === root) return true;
+  return i === root;
+};
+
+/* Boxes are buttons: the keyboard reaches them, and a screen reader reads their shares. */
+function drawFlame(stage: HTMLElement, all: Box[], root: number, find: string): void {
+  const whole = Math.max(all[root].total, 1), shown: Node[] = [];
+  let deepest = 0;
+  all.forEach((b, i) => {
+    const isCaller = isInside(all, root, i) && i !== root;
+    if (!isCaller && (!isInside(all, i, root) || b.total / whole < 0.001)) return;
+    const width = isCaller ? 100 : 100 * b.total / whole, left = isCaller ? 0 : 100 * (b.at - all[root].at) / whole;
+    const button = el("button", {
+      className: `box${find && !b.name.toLowerCase().includes(find) ? " pale" : ""}`, textContent: width > 2 ? b.name : "",
+      title: `${b.name}: ${span(b.total * 1000)}, ${share(b.total, all[0].total)}; own ${span(b.own * 1000)}`,
+      onclick: () => { drawFlame(stage, all, i, find); (stage.querySelector("[aria-current]") as HTMLElement).focus(); },
+    });
+    button.setAttribute("aria-label", button.title);
+    if (i === root) button.setAttribute("aria-current", "true");
+    Object.assign(button.style, { left: `${left}%`, width: `${width}%`, top: `${b.depth * LANE}px`, background: i ? css(b.name) : "" });
+    deepest = Math.max(deepest, b.depth);
+    shown.push(button);
+  });
+  stage.style.height = `${(deepest + 1) * LANE}px`;
+  stage.replaceChildren(...shown);
+}
+
+function topTable(doc: FlameDoc): HTMLElement {
+  const bar = (ns: number): Node => el("td", { className: "num" }, el("meter", { min: 0, max: Math.max(doc.total_ns, 1), value: ns }), ` ${share(ns, doc.total_ns)}`);
+  return el("table", { className: "sums top" }, el("caption", { textContent: "Top functions" }),
+    el("thead", {}, el("tr", {}, ...["Function", "Own", "Total"].map((t, i) => el("th", { scope: "col", className: i ? "num" : "", textContent: t })))),
+    el("tbody", {}, ...doc.top.slice(0, 100).map((t) => el("tr", {}, el("td", { className: "name", textContent: t.name }), bar(t.self_ns), bar(t.total_ns)))));
+}
+
+export function showFlame(doc: FlameDoc, fromPs: number, toPs: number, find: string, close: () => void): void {
+  const stage = el("div", { className: "flame" }), all = boxes(doc), hit = doc.top.filter((t) => find && t.name.toLowerCase().includes(find)).reduce((sum, t) => sum + t.self_ns, 0);
+  const few = doc.stacks < FEW ? `; few stacks: ± ${Math.round(100 / Math.sqrt(Math.max(doc.stacks, 1)))} %` : "";
+  drawFlame(stage, all, 0, find);
+  show("Flame graph", close,
+    el("p", { textContent: doc.total_ns ? `${span(toPs - fromPs)} of the session, ${span(doc.total_ns * 1000)} of all threads, ${plural(doc.stacks, "stack")}${few}${find ? `; “${find}”: ${share(hit, doc.total_ns)}` : ""}. A click zooms.`
+      : "No stacks were sampled in this time. The tracers cpu and python sample them." }),
+    ...(doc.total_ns ? [el("div", { className: "columns flames" }, stage, topTable(doc))] : []));
+}
+
+/* ---- durations of a name ---- */
+
+function histogram(doc: DurationsDoc): HTMLElement {
+  const low = doc.bins.length ? Math.log2(Math.max(doc.bins[0][0], 1)) : 0, high = doc.bins.length ? Math.log2(Math.max(doc.bins.at(-1)![1], 2)) : 1;
+  const most = Math.max(1, ...doc.bins.map((b) => b[2])), x = (ps: number): number => 100 * (Math.log2(Math.max(ps, 1)) - low) / Math.max(high - low, 1e-9);
+  return el("div", { className: "histogram", role: "img", ariaLabel: `${plural(doc.bins.length, "bin")} from ${span(Number(doc.min_ps))} to ${span(Number(doc.max_ps))}` },
+    ...doc.bins.map(([from, to, n]) => {
+      const bar = el("span", { title: `${count(n)} from ${span(from)} to ${span(to)}` });
+      Object.assign(bar.style, { left: `${x(from)}%`, width: `${Math.max(x(to) - x(from) - 0.3, 0.4)}%`, height: `${Math.max(2, 100 * n / most)}%` });
+      return bar;
+    }),
+    el("small", { textContent: span(Number(doc.min_ps)) }), el("small", { className: "end", textContent: span(Number(doc.max_ps)) }));
+}
+
+/* How much later than the middle host each begins, where all have as many events. */
+function lateness(doc: DurationsDoc): number[] | null {
+  if (doc.hosts.length < 2 || doc.hosts.some((h) => h.count !== doc.hosts[0].count)) return null;
+  const starts = doc.hosts.map((h) => Number(h.mean_start_ps)), sorted = [...starts].sort((a, b) => a - b), middle = sorted[(sorted.length - 1) >> 1];
+  return starts.map((s) => s - middle);
+}
+
+export function showDurations(model: Model, doc: DurationsDoc, jump: (to: Jump) => void, close: () => void): void {
+  const late = lateness(doc), bound = (host: string): number => (model.doc.hosts.find((h) => h.host === host)?.clock_bound_ns ?? 0) * 1000;
+  const order = doc.hosts.map((_, i) => i).sort((a, b) => (late ? late[b] - late[a] : Number(doc.hosts[b].max_ps) - Number(doc.hosts[a].max_ps)));
+  const link = (to: Jump, text: string): HTMLButtonElement => el("button", { className: "link", textContent: text, onclick: () => jump(to) });
+  const lateText = (i: number): string => !late ? "" : Math.abs(late[i]) <= 2 * bound(doc.hosts[i].host) ? "within the clocks' bounds" : `${span(Math.abs(late[i]))} ${late[i] > 0 ? "later" : "earlier"}`;
+  const hosts = el("table", { className: "sums", id: "v-late" }, el("thead", {}, el("tr", {}, ...["Host", ...(late ? ["Begins, by the mean"] : []), "Count", "Mean", "Longest"].map((t, i) => el("th", { scope: "col", className: i ? "num" : "", textContent: t })))),
+    el("tbody", {}, ...order.map((i) => {
+      const h = doc.hosts[i];
+      return el("tr", {}, el("td", {}, link(h.first, h.host)), ...(late ? [el("td", { className: late[i] > 2 * bound(h.host) ? "num warn" : "num", textContent: lateText(i) })] : []),
+        el("td", { className: "num", textContent: count(h.count) }), el("td", { className: "num", textContent: span(Number(h.total_ps) / h.count) }), el("td", { className: "num", textContent: span(Number(h.max_ps)) }));
+    })));
+  show("All of this name", close, el("p", { className: "name", textContent: doc.name || "(no name)" }),
+    el("p", { textContent: `${plural(doc.count, "event")}, ${span(Number(doc.total_ps))} in all, mean ${span(Number(doc.total_ps) / Math.max(doc.count, 1))}, median ${span(Number(doc.p50_ps))}, 90 % ${span(Number(doc.p90_ps))}, 99 % ${span(Number(doc.p99_ps))}` }),
+    el("div", { className: "columns" }, el("div", {}, histogram(doc), el("p", {}, "longest: ", ...doc.longest.map((l) => link(l, `${span(Number(l.duration_ps))} `)))), hosts));
+  hosts.querySelector("button")?.focus();
+}
