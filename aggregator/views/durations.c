@@ -11,6 +11,7 @@
 #define FINE	     (64 << FINE_BITS)
 #define SHOWN_BITS   2 /* buckets of an octave in the answer */
 #define LONGEST	     8
+#define STARTS	     256 /* of a host that the answer has */
 #define CHECK_EVENTS 4096 /* between two looks at `stop` */
 
 struct one_event {
@@ -19,10 +20,11 @@ struct one_event {
 	uint64_t length_ps;
 };
 
-/* The mean start tells which host is late, where all hosts have as many events. */
+/* The starts tell which host is late. */
 struct host_sum {
 	uint64_t count, total_ps, max_ps;
-	double starts_ps;
+	int64_t starts[STARTS]; /* the earliest ones */
+	size_t n_starts;
 	struct one_event first;
 };
 
@@ -72,6 +74,19 @@ static void note_longest(struct durations *d, struct one_event one)
 	d->longest[i] = one;
 }
 
+static void note_start(struct host_sum *h, int64_t start_ps)
+{
+	size_t i;
+
+	if (h->n_starts == STARTS && start_ps >= h->starts[STARTS - 1])
+		return;
+	if (h->n_starts < STARTS)
+		h->n_starts++;
+	for (i = h->n_starts - 1; i && h->starts[i - 1] > start_ps; i--)
+		h->starts[i] = h->starts[i - 1];
+	h->starts[i] = start_ps;
+}
+
 static int add_event(void *arg, const struct tvx_entry *en)
 {
 	struct durations *d = arg;
@@ -90,7 +105,7 @@ static int add_event(void *arg, const struct tvx_entry *en)
 	one.at.event = en->event;
 	if (!d->host->count++ || en->start_ps < d->host->first.start_ps)
 		d->host->first = one;
-	d->host->starts_ps += (double)en->start_ps;
+	note_start(d->host, en->start_ps);
 	d->host->total_ps += en->length_ps;
 	if (en->length_ps > d->host->max_ps)
 		d->host->max_ps = en->length_ps;
@@ -195,13 +210,15 @@ static json_t *longest_json(const struct durations *d)
 
 static void add_host(json_t *list, const char *host, const struct host_sum *sum)
 {
-	json_t *doc = json_object();
+	json_t *doc = json_object(), *starts = json_array();
 
+	for (size_t i = 0; i < sum->n_starts; i++)
+		json_array_append_new(starts, json_integer(sum->starts[i]));
 	json_put_text(doc, "host", host);
 	json_put_int(doc, "count", (int64_t)sum->count);
 	view_put_ps(doc, "total_ps", (int64_t)sum->total_ps);
 	view_put_ps(doc, "max_ps", (int64_t)sum->max_ps);
-	view_put_ps(doc, "mean_start_ps", (int64_t)(sum->starts_ps / (double)sum->count));
+	json_put(doc, "starts_ps", starts);
 	json_put(doc, "first", event_json(&sum->first));
 	json_array_append_new(list, doc);
 }

@@ -4,6 +4,7 @@ import { el } from "./dom";
 
 type Theme = "system" | "light" | "dark";
 const order: Theme[] = ["system", "light", "dark"], system = matchMedia("(prefers-color-scheme: dark)");
+const names: Record<Theme, string> = { system: "Auto", light: "Light", dark: "Dark" };
 const listeners = new Set<() => void>();
 let chosen: Theme = "system";
 
@@ -17,7 +18,7 @@ export function onTheme(fn: () => void, signal?: AbortSignal): void {
 
 function apply(): void {
   document.documentElement.dataset.theme = isDark() ? "dark" : "light";
-  for (const b of document.querySelectorAll(".theme")) b.textContent = `Theme: ${chosen}`;
+  for (const b of document.querySelectorAll(".theme")) b.textContent = names[chosen];
   listeners.forEach((fn) => fn());
 }
 
@@ -30,7 +31,7 @@ function stored(value?: Theme): string | null {
 }
 
 export function themeButton(): HTMLButtonElement {
-  return el("button", { className: "tool theme", textContent: `Theme: ${chosen}`, title: "light or dark", onclick: () => {
+  return el("button", { className: "tool theme", textContent: names[chosen], title: "Light or dark, or as the system says", onclick: () => {
     chosen = order[(order.indexOf(chosen) + 1) % order.length];
     stored(chosen);
     apply();

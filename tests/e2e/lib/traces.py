@@ -7,7 +7,7 @@ from lib import xspace
 STEP_PS = 40_000_000_000  # 40 ms
 
 
-def job(seed=1, steps=20, late_ps=0):
+def job(seed=1, steps=20, late_ps=0, step_ps=STEP_PS):
     """Python calls within calls, written when they end; kernels on two streams, launched by flows; steps. With late_ps
     the host's device work begins that much later in each step."""
     draw = random.Random(seed)
@@ -17,9 +17,9 @@ def job(seed=1, steps=20, late_ps=0):
     steps_line, python = host.line("Steps"), host.line("python3")
     streams = [device.line("Stream #7 (Compute)"), device.line("Stream #13 (Memcpy)")]
     for step in range(steps):
-        at = step * STEP_PS
-        host.event(steps_line, f"train {step}", at, STEP_PS - 1_000_000, step_num=step)
-        host.call(python, draw, at + 1_000_000, STEP_PS // 2, 0)
+        at = step * step_ps
+        host.event(steps_line, f"train {step}", at, step_ps - 1_000_000, step_num=step)
+        host.call(python, draw, at + 1_000_000, step_ps // 2, 0)
         for k in range(30):
             flow = (step * 100 + k + 1) << 2
             launch = at + 2_000_000 + k * 500_000_000

@@ -16,7 +16,7 @@ interface Longest extends Jump { start_ps: string; duration_ps: string }
 export interface DurationsDoc {
   name: string; count: number; total_ps: string; min_ps: string; p50_ps: string; p90_ps: string; p99_ps: string; max_ps: string;
   bins: [number, number, number][]; longest: Longest[];
-  hosts: { host: string; count: number; total_ps: string; max_ps: string; mean_start_ps: string; first: Longest }[];
+  hosts: { host: string; count: number; total_ps: string; max_ps: string; starts_ps: number[]; first: Longest }[];
 }
 
 const SAMPLED = /^\/host:CPU( samples| python|$| \[)/; // planes with stacks
@@ -113,11 +113,29 @@ function histogram(doc: DurationsDoc): HTMLElement {
     el("small", { textContent: span(Number(doc.min_ps)) }), el("small", { className: "end", textContent: span(Number(doc.max_ps)) }));
 }
 
-/* How much later than the middle host each begins, where all have as many events. */
+const middle = (list: number[]): number => list.slice().sort((a, b) => a - b)[(list.length - 1) >> 1];
+const EDGE = 8; // events that a host may have more than another one at the window's begin
+
+/* How much later one host's events are than another's, by the median. Which belong together is not known where a window cuts
+ * some off: the pairing with the least difference is taken. */
+function delay(starts: number[], of: number[]): number | null {
+  let best: number | null = null;
+  for (let shift = -EDGE; shift <= EDGE; shift++) {
+    const pairs = starts.flatMap((s, i) => (of[i + shift] === undefined ? [] : [s - of[i + shift]]));
+    if (pairs.length * 2 < Math.min(starts.length, of.length)) continue;
+    const d = middle(pairs);
+    if (best === null || Math.abs(d) < Math.abs(best)) best = d;
+  }
+  return best;
+}
+
+/* How much later than the middle host each host's events begin. */
 function lateness(doc: DurationsDoc): number[] | null {
-  if (doc.hosts.length < 2 || doc.hosts.some((h) => h.count !== doc.hosts[0].count)) return null;
-  const starts = doc.hosts.map((h) => Number(h.mean_start_ps)), sorted = [...starts].sort((a, b) => a - b), middle = sorted[(sorted.length - 1) >> 1];
-  return starts.map((s) => s - middle);
+  if (doc.hosts.length < 2) return null;
+  const delays = doc.hosts.map((h) => delay(h.starts_ps, doc.hosts[0].starts_ps));
+  if (delays.some((d) => d === null)) return null;
+  const least = middle(delays as number[]);
+  return (delays as number[]).map((d) => d - least);
 }
 
 export function showDurations(model: Model, doc: DurationsDoc, jump: (to: Jump) => void, close: () => void): void {
@@ -125,7 +143,7 @@ export function showDurations(model: Model, doc: DurationsDoc, jump: (to: Jump) 
   const order = doc.hosts.map((_, i) => i).sort((a, b) => (late ? late[b] - late[a] : Number(doc.hosts[b].max_ps) - Number(doc.hosts[a].max_ps)));
   const link = (to: Jump, text: string): HTMLButtonElement => el("button", { className: "link", textContent: text, onclick: () => jump(to) });
   const lateText = (i: number): string => !late ? "" : Math.abs(late[i]) <= 2 * bound(doc.hosts[i].host) ? "within the clocks' bounds" : `${span(Math.abs(late[i]))} ${late[i] > 0 ? "later" : "earlier"}`;
-  const hosts = el("table", { className: "sums", id: "v-late" }, el("thead", {}, el("tr", {}, ...["Host", ...(late ? ["Begins, by the mean"] : []), "Count", "Mean", "Longest"].map((t, i) => el("th", { scope: "col", className: i ? "num" : "", textContent: t })))),
+  const hosts = el("table", { className: "sums", id: "v-late" }, el("thead", {}, el("tr", {}, ...["Host", ...(late ? ["Begins, by the median"] : []), "Count", "Mean", "Longest"].map((t, i) => el("th", { scope: "col", className: i ? "num" : "", textContent: t })))),
     el("tbody", {}, ...order.map((i) => {
       const h = doc.hosts[i];
       return el("tr", {}, el("td", {}, link(h.first, h.host)), ...(late ? [el("td", { className: late[i] > 2 * bound(h.host) ? "num warn" : "num", textContent: lateText(i) })] : []),
