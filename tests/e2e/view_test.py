@@ -443,6 +443,90 @@ def check_box(p, v, session):
     assert shown > 0 and abs(shown - asked["count"]) <= 0.02 * asked["count"], (shown, asked["count"])
 
 
+def clear_text(p, name):
+    p.b.run(f"const f = document.getElementById('{name}'); f.value = ''; f.dispatchEvent(new Event('input')); f.blur()")
+    p.b.press("Esc")
+
+
+def delay(starts, of):
+    """By the median, in the pairing with the least difference: as docs/viewer.md says."""
+    median = lambda list: sorted(list)[(len(list) - 1) // 2]
+    pairings = [[s - of[i + shift] for i, s in enumerate(starts) if 0 <= i + shift < len(of)] for shift in range(-8, 9)]
+    return min((median(p) for p in pairings if 2 * len(p) >= min(len(starts), len(of))), key=abs)
+
+
+def check_late(p, session):
+    """Three keys lead to the host that is late, at its first collective."""
+    p.b.press("Esc", "0")
+    p.until("no selection", lambda s: not s["selected"])
+    p.b.press("l")
+    wait_until("the hosts", lambda: "All of this name" in p.b.text("#v-panel"))
+    starts = {h: sorted(start for _, _, name, start, _ in stored(p.c, session, h) if name == "all-reduce.1") for h in ("host-0", "host-1")}
+    late = "host-1" if delay(starts["host-1"], starts["host-0"]) > 0 else "host-0"
+    assert p.b.text("#v-late tbody button") == late, (p.b.text("#v-late"), starts)
+    p.b.press("Enter")
+    s = p.until("its event", lambda s: s["selected"])
+    assert s["selected"][0]["startPs"] == starts[late][0], (s["selected"], starts[late][0])
+    p.b.press("f")
+    p.until("the frame", lambda s: s["t1"] - s["t0"] < 2e9 and s["t0"] < starts[late][0] < s["t1"])
+    return s["selected"][0]
+
+
+def check_names(p, e):
+    """The histogram of a name; pinned and filtered tracks, which the address restores."""
+    p.b.press("h")
+    wait_until("the histogram", lambda: "median" in p.b.text("#v-panel") and p.b.run("return document.querySelectorAll('.histogram span').length > 0"))
+    p.b.press("p")
+    key = f"{e['file']}.{e['track']}"
+    s = p.until("the pin", lambda s: s["pinned"] == [key])
+    assert (s["rows"][0]["file"], s["rows"][0]["track"]) == (e["file"], e["track"]) and sum(r["track"] == e["track"] and r["file"] == e["file"] for r in s["rows"]) == 1
+    p.b.press("t")
+    p.b.press(*"python")
+    s = p.until("the filter", lambda s: {r["label"] for r in s["rows"][1:] if r["kind"] == "track"} == {"python3"})
+    wait_until("the address", lambda: "only=python" in (h := p.b.run("return location.href")) and f"pin={key}" in h)
+    clear_text(p, "v-only")
+    p.until("all tracks", lambda s: len({r["label"] for r in s["rows"]}) > 5)
+
+
+def check_search_flags(p, v):
+    """A pattern, and capitals, by their buttons; what is no pattern is said."""
+    p.b.press("Esc", "/")
+    p.b.press(*"^FUSION.[0-3]$")
+    wait_until("no match", lambda: p.b.text("#v-hits") == "no match")
+    p.b.run("document.getElementById('v-pattern').click()")
+    want = v.ask("search", text="^fusion.[0-3]$", pattern=1)["matches"]
+    wait_until("the matches", lambda: p.b.text("#v-hits") == f"{want:,} matches")
+    p.b.run("document.getElementById('v-case').click()")
+    wait_until("no match", lambda: p.b.text("#v-hits") == "no match")
+    p.b.press("/")
+    p.b.press("(")
+    wait_until("the refusal", lambda: "malformed" in p.b.text("#v-note"))
+    p.b.run("for (const k of ['pattern', 'case']) document.getElementById('v-' + k).click()")
+    clear_text(p, "v-find")
+
+
+def check_theme(p):
+    """Light or dark by choice, kept over a reload."""
+    for theme in ("Light", "Dark"):
+        p.b.run("document.querySelector('#v-tools .theme').click()")
+        assert p.b.text("#v-tools .theme") == theme and p.b.run("return document.documentElement.dataset.theme") == theme.lower()
+    assert p.b.run("return localStorage.getItem('theme')") == "dark"
+    p.b.run("document.querySelector('#v-tools .theme').click()")
+
+
+def check_flame_page(p, v):
+    """The flame graph's boxes and its top functions are what the aggregator says; a click zooms."""
+    p.b.press("Esc", "0", "g")
+    wait_until("the flame graph", lambda: p.b.run("return document.querySelectorAll('.flame .box').length > 20"))
+    tracks = ",".join(f"{f}.{n}" for _, f, plane, n, t in v.tracks if plane == "/host:CPU" and t["name"] == "python3")
+    s = p.state()
+    want = v.ask("flame", from_ps=round(s["t0"]), to_ps=round(s["t1"]), tracks=tracks)
+    assert p.b.text(".top tbody .name") == want["top"][0]["name"], (p.b.text(".top tbody"), want["top"][:2])
+    whole = p.b.run("return document.querySelectorAll('.flame .box')[1].title")
+    p.b.run("document.querySelectorAll('.flame .box')[1].click()")
+    assert p.b.run("return document.activeElement.title") == whole and p.b.run("return document.activeElement.style.width") == "100%"
+
+
 def test_page():
     if not shutil.which("chromedriver") or not shutil.which("chromium"):
         raise SkipTest("chromium and chromedriver are not installed")
@@ -459,6 +543,10 @@ def test_page():
         check_find(p, sorted(start for host in ("host-0", "host-1") for _, _, name, start, _ in stored(c, session, host) if name == "all-reduce.1"))
         link, near = check_select(p, v, session)
         check_box(p, v, session)
+        check_names(p, check_late(p, session))
+        check_search_flags(p, v)
+        check_theme(p)
+        check_flame_page(p, v)
         b.open("about:blank")
         b.open(link)  # check 15: the link restores what was seen
         wait_until("the timeline again", lambda: b.run("return window.tutti.state() !== null"))

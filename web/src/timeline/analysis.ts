@@ -142,7 +142,7 @@ export function showDurations(model: Model, doc: DurationsDoc, jump: (to: Jump) 
   const late = lateness(doc), bound = (host: string): number => (model.doc.hosts.find((h) => h.host === host)?.clock_bound_ns ?? 0) * 1000;
   const order = doc.hosts.map((_, i) => i).sort((a, b) => (late ? late[b] - late[a] : Number(doc.hosts[b].max_ps) - Number(doc.hosts[a].max_ps)));
   const link = (to: Jump, text: string): HTMLButtonElement => el("button", { className: "link", textContent: text, onclick: () => jump(to) });
-  const lateText = (i: number): string => !late ? "" : Math.abs(late[i]) <= 2 * bound(doc.hosts[i].host) ? "within the clocks' bounds" : `${span(Math.abs(late[i]))} ${late[i] > 0 ? "later" : "earlier"}`;
+  const lateText = (i: number): string => !late ? "" : !late[i] ? "the middle host" : Math.abs(late[i]) <= 2 * bound(doc.hosts[i].host) ? "within the clocks' bounds" : `${span(Math.abs(late[i]))} ${late[i] > 0 ? "later" : "earlier"}`;
   const hosts = el("table", { className: "sums", id: "v-late" }, el("thead", {}, el("tr", {}, ...["Host", ...(late ? ["Begins, by the median"] : []), "Count", "Mean", "Longest"].map((t, i) => el("th", { scope: "col", className: i ? "num" : "", textContent: t })))),
     el("tbody", {}, ...order.map((i) => {
       const h = doc.hosts[i];
