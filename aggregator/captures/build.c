@@ -310,6 +310,7 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 	}
 	set_request(c, req);
 	set_hosts(c, selected.hosts, selected.n_hosts);
+	capture_set_pods(c, &selected);
 	rc = req->snapshot ? capture_set_snapshot(c, req, e) : 0;
 	if (rc) {
 		capture_free(c);
@@ -347,6 +348,7 @@ static void run_free(void *arg)
 	free(c->durable_watches);
 	json_decref(c->settings);
 	json_decref(c->warnings);
+	json_decref(c->earlier_pods);
 	free(c);
 }
 
@@ -363,6 +365,7 @@ void capture_free(struct capture *c)
 	c->free_pending = true;
 	if (c->n_holds)
 		return;
+	capture_release_pods(c);
 	if (c->n_hosts > CAPTURE_TURN_HOSTS && cs && !cs->stopping)
 		jobs_work(cs->env.jobs, run_free, done_free, c);
 	else

@@ -237,6 +237,7 @@ static void finish(struct capture *c)
 	loop_timer_cancel(c->captures->env.loop, &c->timer);
 	capture_step_finish(c);
 	capture_retry_finish(c);
+	capture_check_pods(c);
 	if (!capture_on(c, EVENT_HOSTS_ENDED))
 		return;
 	capture_store(c);

@@ -43,6 +43,7 @@ struct walk;
 struct durable_watch;
 struct jobs;
 struct ledger;
+struct pod;
 struct pods;
 struct retry_source;
 struct session_clock;
@@ -140,6 +141,13 @@ struct capture_host {
 	struct capture *capture;
 };
 
+/* A pod that a capture is of. */
+struct capture_pod {
+	struct pod *pod; /* a reference: as it was when the capture was requested */
+	const char *host; /* in capture.kept; "" = no agent is on its node */
+	const char *reason, *detail; /* static; "" = nothing happened to it */
+};
+
 struct capture {
 	char *session, *run, *origin; /* origin: "api", "profiler-service PEER", "local host-a" */
 	char *client_session; /* the session id of a ProfilerService client; "" = none */
@@ -192,6 +200,9 @@ struct capture {
 	size_t n_hosts;
 	size_t n_ended; /* hosts that have ended */
 	json_t *warnings; /* array of strings */
+	struct capture_pod *pods; /* that the selector named, if it asked for pods */
+	size_t n_pods;
+	json_t *earlier_pods; /* of a retry, or a capture of an earlier run: as they are stored; or NULL */
 	struct err error; /* in CAP_FAILED */
 	struct durable_watch *durable_watches; /* of capture_when_durable() */
 	size_t n_durable_watches;

@@ -189,6 +189,15 @@ void capture_retry_choose_window(struct capture *c); /* for hosts that record ag
 void capture_retry_ask(struct capture *c); /* the hosts, when their windows are durable */
 void capture_retry_finish(struct capture *c); /* adds warnings about the windows */
 
+/* ---- pods.c: the pods that the selector named ---- */
+
+struct pods_selection;
+void capture_set_pods(struct capture *c, struct pods_selection *s);
+void capture_check_pods(struct capture *c); /* what became of them; adds warnings */
+void capture_put_pods(json_t *o, const struct capture *c); /* "pods" of a plan and of a manifest */
+void capture_load_pods(struct capture *c, const json_t *doc);
+void capture_release_pods(struct capture *c); /* loop thread */
+
 /* ---- record.c, load.c, recovery.c, text.c ---- */
 
 /* Makes the ledger's record from a copy, on a worker; with its end if the capture is committing. Hosts are

@@ -264,6 +264,7 @@ json_t *capture_manifest_json(const struct capture *c)
 	json_put_text(o, "path", path);
 	json_put(o, "request", request_json(c)); /* for a retry */
 	put_capture(o, c, CAP_COMMITTED);
+	capture_put_pods(o, c);
 	put_results(o, c);
 	free(path);
 	return o;

@@ -60,6 +60,7 @@ void capture_load(struct capture *c, const json_t *names, const json_t *doc)
 	c->refine = *json_get_text(doc, "refine");
 	c->snapshot = json_is_true(json_object_get(doc, "snapshot"));
 	capture_step_load(c, doc);
+	capture_load_pods(c, doc);
 }
 
 int capture_load_options(struct capture *c, const json_t *doc, struct err *e)

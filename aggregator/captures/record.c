@@ -27,6 +27,7 @@ static json_t *plan_json(const struct capture *c)
 	json_put(o, "settings", json_deep_copy(c->settings));
 	json_put(o, "warnings", json_deep_copy(c->warnings));
 	capture_put_request(o, c);
+	capture_put_pods(o, c);
 	if (c->refine)
 		json_put_text(o, "refine", "events");
 	if (c->snapshot)

@@ -47,6 +47,7 @@ struct pods_selection {
 	size_t n_hosts;
 	struct pods_match *pods;
 	size_t n_pods;
+	bool is_about_pods; /* a term asks for a pod, a namespace, a job or a rank */
 };
 
 /*

@@ -125,7 +125,6 @@ struct selecting {
 	const struct selector *selector;
 	struct node_index nodes;
 	bool *chosen;
-	bool is_about_pods;
 	struct pods_selection *out;
 };
 
@@ -134,7 +133,7 @@ static void try_pod(struct selecting *s, struct pod *p)
 	const struct node_entry *node = node_index_find(&s->nodes, p->node);
 	struct host *host = node ? node->host : NULL;
 
-	if (pod_is_over(p) || p->opted_out || (!host && !s->is_about_pods) ||
+	if (pod_is_over(p) || p->opted_out || (!host && !s->out->is_about_pods) ||
 	    !selector_names_pod(s->selector, p, host))
 		return;
 	s->out->pods[s->out->n_pods++] = (struct pods_match){ .pod = pod_ref(p), .host = host };
@@ -215,7 +214,7 @@ int pods_select(const struct pods *p, struct registry *r, const char *selector,
 		goto out;
 	node_index_build(&s.nodes, r);
 	s.chosen = xcalloc(s.nodes.n + 1, sizeof(*s.chosen));
-	s.is_about_pods = is_about_pods(&parsed);
+	out->is_about_pods = is_about_pods(&parsed);
 	select_pods(p, &s);
 	select_hosts(r, &s);
 	if (!out->n_hosts)

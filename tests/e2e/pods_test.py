@@ -118,5 +118,40 @@ def test_capture_by_job():
     api.close()
 
 
+def test_pods_of_a_session():
+    """The manifest says who was expected, and which pods were deleted, began again or had no agent."""
+    api = FakeKubernetes()
+    pods = [pod(f"train-{rank}", f"host-{rank}", job="train", rank=rank) for rank in range(4)]
+    for p in [*pods, pod("other", "host-0", job="other")]:
+        api.put(p)
+    with Cluster() as c:
+        start(c, api)
+        for rank in range(3):
+            c.agent(f"host-{rank}")
+        c.wait_hosts(3)
+        wait_until("the pods", lambda: discovery(c)["pods"] == 5)
+        status, doc = c.call("POST", "/api/v1/captures", {"hosts": "job=train", "duration_ns": 3600 * 10**9})
+        assert status == 202, doc
+        session = doc["session"]
+        wait_until("the window", lambda: c.get(f"/api/v1/captures/{session}")["state"] == "running")
+        api.delete(pods[0])
+        again = pod("train-1", "host-1", job="train", rank=1, restarts=1)
+        assert again["metadata"]["uid"] == pods[1]["metadata"]["uid"]
+        api.put(again)
+        wait_until("the changes", lambda: "train-0" not in pods_of(c) and pods_of(c)["train-1"]["containers"][0]["restarts"] == 1)
+        assert c.call("POST", f"/api/v1/captures/{session}/stop")[0] == 202
+        wait_until("the commit", lambda: c.get(f"/api/v1/captures/{session}")["state"] == "committed")
+        manifest = c.get(f"/api/v1/sessions/{session}")
+        found = [(p["pod"], p["rank"], p["host"], p["reason"]) for p in manifest["pods"]]
+        assert found == [("train-0", "0", "host-0", "pod-gone"), ("train-1", "1", "host-1", "pod-gone"), ("train-2", "2", "host-2", ""),
+                         ("train-3", "3", "", "no-agent")], found
+        assert [h["host"] for h in manifest["hosts"] if h["state"] == "complete"] == ["host-0", "host-1", "host-2"], manifest
+        gone, without = manifest["warnings"][-2:]
+        assert "2 of 4 pods are gone: train-0 (it was deleted), train-1" in gone and "train-3" in without, manifest["warnings"]
+        doc = c.tutti("capture", "-H", "host-2", "-d", "200ms", "--json", check=0)[1]
+        assert "pods" not in doc, doc["pods"]
+    api.close()
+
+
 if __name__ == "__main__":
-    main(test_off, test_pages_and_changes, test_faults, test_wrong_token, test_capture_by_job)
+    main(test_off, test_pages_and_changes, test_faults, test_wrong_token, test_capture_by_job, test_pods_of_a_session)

@@ -9,6 +9,7 @@
 Faults, one each for the next request that it concerns: "forbidden", "error-500", "cut" (a watch ends within an event), "gone" (a
 watch), "gone-page" (the second page), "garbage" (a watch), "hang" (any), "other-version" (a listing without a version).
 """
+import hashlib
 import http.server
 import json
 import threading
@@ -22,7 +23,9 @@ def pod(name, node, space="jobs", job=None, rank=None, phase="Running", uid=None
         labels["batch.kubernetes.io/job-name"] = job
     if rank is not None:
         labels["batch.kubernetes.io/job-completion-index"] = str(rank)
-    uid = uid or f"{abs(hash((space, name))) & 0xffffffff:08x}-0000-4000-8000-{len(name):012x}"
+    if not uid:
+        digits = hashlib.sha256(f"{space}/{name}".encode()).hexdigest()
+        uid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))
     return {"metadata": {"name": name, "namespace": space, "uid": uid, "labels": labels,
                          "annotations": {**(annotations or {}), **({"filler": "x" * filler} if filler else {})}},
             "spec": {"nodeName": node, "containers": [{"name": "main"}]},
