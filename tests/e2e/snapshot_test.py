@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Snapshots: windows that are over, cut from the rings of three hosts with wrong clocks, again and again."""
+import os
+import pathlib
+import sys
 import time
 
 from lib import xspace
-from lib.cluster import SLOW, Cluster, main
+from lib.cluster import SLOW, Cluster, main, wait_until
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+from tutti import local  # noqa: E402
 
 HOSTS = {"host-a": [], "host-b": ["--test-clock-offset", "5s"], "host-c": ["--test-clock-offset", "-3s"]}
 BOUND_PS = 1_000_000_000  # bursts of two hosts are this near each other, 1 ms; on a busy machine the clocks' bounds are wider
@@ -114,4 +120,22 @@ def test_reach():
         assert "rings reach back: " in text, text
 
 
-main(test_snapshot, test_series, test_reach)
+def test_late_mark():
+    """One that comes after its window was gathered is in no session: the log says so, and the host's next session."""
+    with Cluster() as c:
+        c.aggregator()
+        c.agent("host-a", "--tracers", "marks")
+        c.wait_hosts(1)
+        c.wait_rings(10)
+        stamp_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+        _, doc = c.tutti("snapshot", "--last", "10s", "--json", check=0)
+        assert (doc["hosts"][0]["state"], doc["hosts"][0]["tracers"][0]["lost"]) == ("complete", 0), doc["hosts"]
+        local.call(c.sockets["host-a"], 2, local.field_bytes(1, "late") + local.field_int(2, stamp_ns), 15 * SLOW)
+        wait_until("the log to have it", lambda: f"AGT-MARKS late=1 pid={os.getpid()} late_ms=" in c.log("host-a"))
+        _, doc = c.tutti("capture", "--duration", "100ms", "--json", check=None)
+        [tracer] = doc["hosts"][0]["tracers"]
+        assert (tracer["name"], tracer["lost"]) == ("marks", 1), doc["hosts"]
+        assert "marks of earlier windows are lost" in tracer["detail"], tracer
+
+
+main(test_snapshot, test_series, test_reach, test_late_mark)
