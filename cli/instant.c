@@ -44,6 +44,7 @@ int instant_parse(const char *text, int64_t now_ns, struct instant *out, struct 
 	struct tm tm;
 	const char *p;
 	int64_t ns;
+	int day;
 
 	*out = (struct instant){ 0 };
 	if (!strncmp(text, "now", 3))
@@ -59,6 +60,7 @@ int instant_parse(const char *text, int64_t now_ns, struct instant *out, struct 
 	p = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
 	if (!p || strcmp(parse_fraction(p, &ns), "Z"))
 		return fail(text, e);
-	out->unix_ns = (int64_t)timegm(&tm) * NS_PER_S + ns;
-	return out->unix_ns > 0 ? 0 : fail(text, e);
+	day = tm.tm_mday;
+	out->unix_ns = (int64_t)timegm(&tm) * NS_PER_S + ns; /* makes March 2 of February 30 */
+	return out->unix_ns > 0 && tm.tm_mday == day ? 0 : fail(text, e);
 }

@@ -113,6 +113,7 @@ def test_reach():
         c.tutti("snapshot", "--last", "1s", "--ending-at", "now-1h", check=2)
         assert "before all rings begin" in c.stderr and "host-" in c.stderr, c.stderr
         for flags, words in ((["--ending-at", "2090-01-01T00:00:00Z"], "of the past"), (["--ending-at", "yesterday"], "no instant"),
+                             (["--ending-at", "2026-02-30T00:00:00Z"], "no instant"),
                              (["--for", "10s"], "--every"), (["--last", "2h"], "last_ns"), (["--every", "10ms"], "1s or more")):
             c.tutti("snapshot", *flags, check=2)
             assert words in c.stderr, (flags, c.stderr)
