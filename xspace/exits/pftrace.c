@@ -103,22 +103,41 @@ struct pftrace {
 
 /* ---- fields ---- */
 
-static void put_tag(struct buf *b, uint32_t field, unsigned int type)
+/* Where a head of at most HEAD_BYTES goes: a tag and a number. There are several for each event, so it is done in place. */
+#define HEAD_BYTES 20
+static uint8_t *head_begin(struct buf *b)
 {
-	buf_add_varint(b, (uint64_t)field << 3 | type);
+	if (b->cap - b->len <= HEAD_BYTES)
+		buf_reserve(b, HEAD_BYTES);
+	return b->data + b->len;
+}
+
+static void head_end(struct buf *b, const uint8_t *end)
+{
+	b->len = (size_t)(end - b->data);
+	b->data[b->len] = '\0';
+}
+
+static uint8_t *add_varint(uint8_t *at, uint64_t v)
+{
+	for (; v >= 128; v >>= 7)
+		*at++ = (uint8_t)(v | 128);
+	*at++ = (uint8_t)v;
+	return at;
 }
 
 static void put_uint(struct buf *b, uint32_t field, uint64_t v)
 {
-	put_tag(b, field, 0);
-	buf_add_varint(b, v);
+	head_end(b, add_varint(add_varint(head_begin(b), (uint64_t)field << 3), v));
 }
 
 static void put_fixed(struct buf *b, uint32_t field, uint64_t v)
 {
-	put_tag(b, field, 1);
+	uint8_t *at = add_varint(head_begin(b), (uint64_t)field << 3 | 1);
+
 	for (int i = 0; i < 64; i += 8)
-		buf_add_u8(b, (uint8_t)(v >> i));
+		*at++ = (uint8_t)(v >> i);
+	head_end(b, at);
 }
 
 static void put_double(struct buf *b, uint32_t field, double v)
@@ -131,8 +150,7 @@ static void put_double(struct buf *b, uint32_t field, double v)
 
 static void put_bytes(struct buf *b, uint32_t field, const void *data, size_t len)
 {
-	put_tag(b, field, 2);
-	buf_add_varint(b, len);
+	head_end(b, add_varint(add_varint(head_begin(b), (uint64_t)field << 3 | 2), len));
 	buf_add(b, data, len);
 }
 
