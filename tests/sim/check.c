@@ -384,6 +384,20 @@ static void check_snapshot(const struct request *w, const json_t *manifest, cons
 			 w->session, name, state, reason, json_get_text(host, "detail"));
 }
 
+/* An aggregator that was restarted waits for its agents to dial again: a host that was well all the time is not lost. */
+static void check_lost(const struct request *w, const json_t *host)
+{
+	const struct sim_host *h = host_find(json_get_text(host, "host"));
+
+	if (strcmp(json_get_text(host, "reason"), REASON_LOST) || w->retried || !w->accepted_ns ||
+	    strcmp(json_get_text(host, "detail"), "the agent's connection ended"))
+		return;
+	if (h->alive && h->well_since_ns + READY_NS < w->accepted_ns &&
+	    h->bytes_per_s >= FAST_BYTES)
+		sim_fail("session %s host %s: lost, and nothing had befallen it", w->session,
+			 json_get_text(host, "host"));
+}
+
 static void count_reason(const char *reason)
 {
 	struct check_reason *r = check_counts.reasons, *end = r + CHECK_REASONS_MAX;
@@ -424,6 +438,7 @@ static void check_host(struct store *s, const struct request *w, const json_t *m
 	if (user_is_calm() && !strcmp(reason, REASON_PROFILER_BUSY))
 		sim_fail("session %s host %s: two captures have its profiler", w->session, name);
 	check_snapshot(w, manifest, host);
+	check_lost(w, host);
 	if (has_file)
 		check_files(s, w, manifest, host);
 }

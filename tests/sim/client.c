@@ -53,6 +53,7 @@ static void accept_capture(const json_t *capture)
 	if (!check_has_record(json_get_text(capture, "session")))
 		return;
 	w = user_accepted(capture);
+	w->accepted_ns = 0; /* long before this answer */
 	w->longest_ns = LONGEST_MS * NS_PER_MS;
 	if (!w->stop)
 		w->stop = PROMISE_ASKED;

@@ -219,6 +219,7 @@ struct request *user_accepted(const json_t *doc)
 	w->by_step = json_object_get(doc, "at_step");
 	w->snapshot_ns = json_is_true(json_object_get(doc, "snapshot")) ? sim.now_ns : 0;
 	w->shift_ns = the_aggregator()->clock.shift_ns;
+	w->accepted_ns = sim.now_ns;
 	w->undisturbed = !daemon_is_busy(sim.hosts[0]) && flaky_store_is_whole(0);
 	check_counts.by_step += w->by_step;
 	check_counts.queued += !w->by_step && !strcmp(json_get_text(doc, "state"), "queued");
