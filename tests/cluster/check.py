@@ -13,7 +13,10 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
+import urllib.parse
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/e2e"))
@@ -27,7 +30,7 @@ AGENT_CAPABILITIES = "000000c400080004"  # PERFMON BPF SYS_PTRACE SYSLOG DAC_REA
 IMAGE_LIMIT = 40 << 20
 JOB = {
     "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train", "namespace": "jobs"},
-    "spec": {"template": {"metadata": {"labels": {"app": "train"}}, "spec": {
+    "spec": {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "template": {"metadata": {"labels": {"app": "train"}}, "spec": {
         "restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "automountServiceAccountToken": False,
         "securityContext": {"runAsNonRoot": True, "runAsUser": 4711, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [{"name": "main", "image": "localhost/job:1", "imagePullPolicy": "Never", "securityContext": {
@@ -138,17 +141,21 @@ def check_rights(agent, aggregator):
         assert (status["NoNewPrivs"], status["Seccomp"], status["Uid"].split()[0]) == ("1", "2", uid), status
         root = next(line.split() for line in pathlib.Path(f"/proc/{pid}/mountinfo").read_text().splitlines() if line.split()[4] == "/")
         assert "ro" in root[5].split(","), root
-        assert not pathlib.Path(f"/proc/{pid}/root/var/run/secrets/kubernetes.io").exists(), f"{name} has a token"
+        has_token = pathlib.Path(f"/proc/{pid}/root/var/run/secrets/kubernetes.io").exists()
+        assert has_token == (pod is aggregator), f"{name}: token {has_token}"
         found = {f"{kind}/{port}" for kind, _, port in reachable(pid)}
         assert found == ports, f"{name} listens at {found}"
-        say(f"{name}: CapEff {capabilities}, uid {uid}, no new privileges, seccomp, root read-only, no token, listens at {sorted(ports) or 'nothing'}")
+        say(f"{name}: CapEff {capabilities}, uid {uid}, no new privileges, seccomp, root read-only, {'a' if has_token else 'no'} token, listens at {sorted(ports) or 'nothing'}")
 
 
 def check_accounts():
+    """The aggregator reads pods; neither account may do anything else."""
     for account in ("tutti-agent", "tutti-aggregator"):
-        for verb, what in (("list", "pods"), ("get", "secrets"), ("create", "pods/exec"), ("get", "nodes"), ("create", "tokenreviews")):
+        for verb, what in (("get", "pods"), ("list", "pods"), ("watch", "pods"), ("delete", "pods"), ("get", "secrets"), ("create", "pods/exec"),
+                           ("get", "pods/log"), ("get", "nodes"), ("create", "tokenreviews")):
+            may = account == "tutti-aggregator" and what == "pods" and verb != "delete"
             p = kubectl("auth", "can-i", verb, what, "-A", "--as", f"system:serviceaccount:tutti:{account}", ok=False)
-            assert p.stdout.strip() == "no", (account, verb, what, p.stdout)
+            assert p.stdout.strip() == ("yes" if may else "no"), (account, verb, what, p.stdout)
 
 
 def operator():
@@ -208,14 +215,90 @@ def check_capture(config, job):
     say(f"captured {capture['session']} through the forwarded port: the job's process {process_of(job)} has {len(planes)} plane, with its steps")
 
 
+class Relay:
+    """The API server listens on loopback: pods reach it by this port of their bridge."""
+    def __init__(self, address, target):
+        self.target = target
+        self.listener = socket.create_server((address, 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            client, _ = self.listener.accept()
+            server = socket.create_connection(self.target)
+            for a, b in ((client, server), (server, client)):
+                threading.Thread(target=self.copy, args=(a, b), daemon=True).start()
+
+    @staticmethod
+    def copy(a, b):
+        try:
+            while data := a.recv(1 << 16):
+                b.sendall(data)
+        except OSError:
+            pass
+        for s in (a, b):
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+def give_api(bridge):
+    """Without DNS and kube-proxy, the aggregator gets the API server's name and port by hand."""
+    url = urllib.parse.urlsplit(json.loads(kubectl("config", "view", "-o", "json"))["clusters"][0]["cluster"]["server"])
+    relay = Relay(bridge, (url.hostname, url.port))
+    kubectl("patch", "statefulset", "tutti-aggregator", "-n", "tutti", "-p", json.dumps({"spec": {"template": {"spec": {
+        "hostAliases": [{"ip": bridge, "hostnames": ["kubernetes.default.svc"]}], "containers": [{"name": "aggregator", "env": [
+            {"name": "KUBERNETES_SERVICE_HOST", "value": "kubernetes.default.svc"}, {"name": "KUBERNETES_SERVICE_PORT", "value": str(relay.port)}]}]}}}}))
+    kubectl("rollout", "status", "statefulset/tutti-aggregator", "-n", "tutti", "--timeout", "120s")
+
+
+def check_job(config, pods):
+    """A job captured by its name: the manifest says which pods, and which one was deleted meanwhile."""
+    with Forward(config) as server:
+        def listed():
+            return json.loads(tutti(server, "pods", "job=train", "--json"))
+        wait_until("the pods of the job", lambda: len([p for p in listed()["pods"] if p["connected"] and p["phase"] == "Running"]) == 3)
+        [job] = [j for j in json.loads(tutti(server, "jobs", "--json"))["jobs"] if j["job"] == "train"]
+        assert (job["job_kind"], job["namespace"], job["running"], job["connected"]) == ("Job", "jobs", 3, 3), job
+        names = {p["metadata"]["uid"]: p["metadata"]["name"] for p in pods}
+        begin = time.monotonic()
+        words = ("capture", "--job", "train", "--namespace", "jobs", "--ranks", "0-2", "--duration", "5s", "--json")
+        running = subprocess.Popen([TUTTI, words[0], "--server", server, *words[1:]], stdout=subprocess.PIPE, text=True)
+        wait_until("the window", lambda: any(c["state"] == "running" for c in captures(server)))
+        gone = pods[1]["metadata"]
+        kubectl("delete", "pod", gone["name"], "-n", "jobs", "--wait=false")
+        out, _ = running.communicate(timeout=120)
+        capture = json.loads(out)
+        found = {p["uid"]: (p["pod"], p["job"], p["rank"], p["node"], p["host"], p["reason"]) for p in capture["pods"]}
+        expected = {uid: (name, "train", name.split("-")[1], "localhost", "localhost", "pod-gone" if uid == gone["uid"] else "") for uid, name in names.items()}
+        assert found == expected, (found, expected)
+        assert (capture["state"], capture["complete"]) == ("committed", 1), capture
+    say(f"captured job train by its name in {time.monotonic() - begin:.1f} s (window 5 s): ranks 0 to 2; {gone['name']}, deleted meanwhile, is pod-gone")
+
+
+def captures(server):
+    with urllib.request.urlopen(server + "/api/v1/captures", timeout=20) as answer:
+        return json.load(answer)["captures"]
+
+
+def pods_of_job():
+    pods = [p for p in get("pods", "-n", "jobs")["items"] if "deletionTimestamp" not in p["metadata"]]
+    ready = [p for p in pods if any(c["type"] == "Ready" and c["status"] == "True" for c in p["status"].get("conditions", []))]
+    return sorted(ready, key=lambda p: p["metadata"]["name"]) if len(ready) == 3 else None
+
+
 def main():
     check_images()
     check_schema()
     begin = time.monotonic()
     kubectl("apply", "-k", str(ROOT / "deploy/kubernetes/overlays/dev"))
     agent = wait_until("an agent", lambda: pod_ready("tutti-agent"))
-    aggregator = wait_until("the aggregator", lambda: pod_ready("tutti-aggregator"))
+    wait_until("the aggregator", lambda: pod_ready("tutti-aggregator"))
     say(f"kubectl apply -k: agent and aggregator Ready after {time.monotonic() - begin:.1f} s")
+    give_api("198.18.64.1")  # the bridge of tests/lib/k8s_up.sh
+    aggregator = wait_until("the aggregator with the API", lambda: pod_ready("tutti-aggregator"))
     kubectl("patch", "daemonset", "tutti-agent", "-n", "tutti", "-p", json.dumps({"spec": {"template": {"spec": {
         "hostAliases": [{"ip": aggregator["status"]["podIP"], "hostnames": ["tutti-aggregator.tutti.svc"]}],
         "dnsPolicy": "None", "dnsConfig": {"nameservers": ["127.0.0.1"]}}}}}))
@@ -225,13 +308,16 @@ def main():
     kubectl("create", "namespace", "jobs")
     kubectl("label", "namespace", "jobs", "pod-security.kubernetes.io/enforce=restricted")
     kubectl("apply", "-f", "-", text=json.dumps(JOB))
-    job = wait_until("the pod of the job", lambda: pod_ready("train", "jobs"))
-    job["spec"]["containers"][0]["image"] = "localhost/annotator:1"  # the program in localhost/job:1
+    jobs = wait_until("the pods of the job", pods_of_job)
+    for job in jobs:
+        job["spec"]["containers"][0]["image"] = "localhost/annotator:1"  # the program in localhost/job:1
 
     check_rights(agent, aggregator)
     check_accounts()
     check_pod_security()
-    check_capture(operator(), job)
+    config = operator()
+    check_capture(config, jobs[0])
+    check_job(config, jobs)
     kubectl("delete", "-k", str(ROOT / "deploy/kubernetes/overlays/dev"), "--wait=true", "--timeout=120s")
     assert kubectl("get", "namespace", "tutti", ok=False).returncode, "the namespace is still there"
     say("all of it removed by kubectl delete -k\ncluster: passed")
