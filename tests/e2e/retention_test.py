@@ -82,6 +82,7 @@ def test_quotas():
         c.aggregator("--quota-sessions", "3", "--quota-run", "r=0,1", "--quota-run", "small=100,0")
         c.agent("host-a", "--tracers", "metrics")
         c.wait_hosts(1)
+        wait_until("the use to be known", lambda: any(line.startswith("tutti_quota_used_sessions 0") for line in c.metrics()))
         first = capture(c, "r")
         refused(c, "run 'r' has 1 of 1 sessions", run="r", duration_ns=10**8)
         refused(c, "run 'r'", path="snapshots", run="r", last_ns=10**8)
