@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arithmetic on times that may be any int64: whole nanoseconds are exact in 128 bits, results
- * saturate. */
+ * saturate. And on numbers that are compared often. */
 #ifndef AGENT_CLOCK_ARITH_H
 #define AGENT_CLOCK_ARITH_H
 
@@ -12,6 +12,17 @@ typedef __int128 wide;
 static inline int64_t saturate(wide v)
 {
 	return v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : (int64_t)v;
+}
+
+/* The smaller or the larger of two numbers; b if one of them is NaN. Inline, while fmin() and fmax() are calls. */
+static inline double smaller(double a, double b)
+{
+	return a < b ? a : b;
+}
+
+static inline double larger(double a, double b)
+{
+	return a > b ? a : b;
 }
 
 /* How far the injected error of clock_conf puts the host clock ahead of raw, `since_ns` after the clock service

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "agent/clock/arith.h"
 #include "base/mem.h"
 
 #define SIDE_MAX       40 /* the most bounds of one kind on one side of x: the closest ones */
@@ -31,7 +32,7 @@ void bounds_prune(const struct bounds *b, int sign, struct bounds *out)
 
 		if (v > implied)
 			out->at[out->n++] = b->at[i];
-		implied = fmax(implied, v);
+		implied = larger(v, implied);
 	}
 	implied = -INFINITY;
 	for (size_t i = out->n; i-- > 0;) {
@@ -39,7 +40,7 @@ void bounds_prune(const struct bounds *b, int sign, struct bounds *out)
 
 		if (v > implied)
 			out->at[out->n - ++kept] = out->at[i];
-		implied = fmax(implied, v);
+		implied = larger(v, implied);
 	}
 	memmove(out->at, out->at + out->n - kept, kept * sizeof(*out->at));
 	out->n = kept;
@@ -47,10 +48,27 @@ void bounds_prune(const struct bounds *b, int sign, struct bounds *out)
 
 /* ---- around a time ---- */
 
-/* Bounds of one kind on one side of x, the furthest first. Their x is minus their distance. */
+/* How much CLOCK_TURN_MAX can change the offset in that time. */
+static double turn(double x)
+{
+	return CLOCK_TURN_MAX / 2 * x * x;
+}
+
+/* Which way the rate goes towards x, apart from the turn. A rate that rises is followed as one that falls, with offsets
+ * and rates negated. */
+enum way { FALLING, RISING };
+
+/* A bound on one side of x. */
+struct side_bound {
+	double x, v; /* x is minus the distance */
+	double bent[2]; /* for each way: v or -v, less what the turn can have added */
+};
+
+/* Bounds of one kind on one side of x, the furthest first. */
 struct side {
-	struct bound room[SIDE_MAX];
-	const struct bound *at; /* the last n of them */
+	struct side_bound room[SIDE_MAX];
+	size_t filled; /* the last ones of the room */
+	const struct side_bound *at; /* the n of them that are within reach */
 	size_t n;
 };
 
@@ -76,33 +94,45 @@ static struct place find_place(const struct bounds *b, double x)
 	return p;
 }
 
-static void add_to_side(struct side *s, double far, double v)
+/* Keeps only the bounds up to `reach` from the closest. */
+static void limit_side(struct side *s, double reach)
 {
-	s->room[SIDE_MAX - ++s->n] = (struct bound){ -far, v };
+	s->n = s->filled;
+	s->at = s->room + SIDE_MAX - s->n;
+	while (s->n && s->room[SIDE_MAX - 1].x - s->at->x > reach) {
+		s->at++;
+		s->n--;
+	}
 }
 
-/* Keeps only the bounds up to `reach` from the closest. */
-static void take_before(struct side *s, const struct place *p, double reach)
+static void add_to_side(struct side *s, double x, double v)
+{
+	double bent = turn(x);
+
+	s->room[SIDE_MAX - ++s->filled] = (struct side_bound){ x, v, { v - bent, -v - bent } };
+}
+
+/* Takes further bounds up to `reach` from the closest, and leaves out those beyond it. */
+static void reach_before(struct side *s, const struct place *p, double reach)
 {
 	const struct bound *at = p->b->at;
 	size_t first = p->before;
 
-	s->n = 0;
-	for (size_t i = first; i && s->n < SIDE_MAX && at[first - 1].x - at[i - 1].x <= reach; i--)
-		add_to_side(s, p->x - at[i - 1].x, at[i - 1].v);
-	s->at = s->room + SIDE_MAX - s->n;
+	for (size_t i = first - s->filled;
+	     i && s->filled < SIDE_MAX && at[first - 1].x - at[i - 1].x <= reach; i--)
+		add_to_side(s, at[i - 1].x - p->x, at[i - 1].v);
+	limit_side(s, reach);
 }
 
-static void take_after(struct side *s, const struct place *p, double reach)
+static void reach_after(struct side *s, const struct place *p, double reach)
 {
 	const struct bound *at = p->b->at;
 	size_t first = p->after;
 
-	s->n = 0;
-	for (size_t i = first; i < p->b->n && s->n < SIDE_MAX && at[i].x - at[first].x <= reach;
-	     i++)
-		add_to_side(s, at[i].x - p->x, at[i].v);
-	s->at = s->room + SIDE_MAX - s->n;
+	for (size_t i = first + s->filled;
+	     i < p->b->n && s->filled < SIDE_MAX && at[i].x - at[first].x <= reach; i++)
+		add_to_side(s, p->x - at[i].x, at[i].v);
+	limit_side(s, reach);
 }
 
 /* The corners of the hull above the bounds `least`, and the corner that a line of the rate touches from above. */
@@ -133,17 +163,6 @@ static double highest_line(struct corners *c, double rate)
 	return b->v - rate * b->x;
 }
 
-/* How much CLOCK_TURN_MAX can change the offset in that time. */
-static double turn(double x)
-{
-	return CLOCK_TURN_MAX / 2 * x * x;
-}
-
-static struct bound bent(struct bound b, int sign)
-{
-	return (struct bound){ b.x, sign * b.v - turn(b.x) };
-}
-
 /* A line above the offset: its value at x, and its rate towards x. */
 struct line {
 	double v, rate;
@@ -157,40 +176,35 @@ struct falling {
 	double rate; /* the largest rate at x */
 };
 
-/* Adds to the corners the bounds of `least`, from the n-th one, that are before `end`. */
-static size_t add_corners(struct corners *c, const struct side *least, size_t n, double end,
-			  int sign)
-{
-	for (; n < least->n && least->at[n].x < end; n++)
-		add_corner(c, bent(least->at[n], sign));
-	return n;
-}
-
 /*
- * Follows a side towards x while the rate only falls, apart from the turn. bent() subtracts what the turn can add, so
- * that the rest of the offset only bends down. Then the mean rate from the `least` of one bound to the `most` of a
- * later bound limits the rate after that. As this limit becomes smaller, its line touches later corners only, so
- * each corner is passed once. With sign -1 and the two kinds of bounds exchanged, the same for a rate that rises, with
- * offsets and rates negated.
+ * Follows a side towards x while the rate goes this way: it only falls, apart from the turn. `bent` is less what the
+ * turn can add, so that the rest of the offset only bends down. Then the mean rate from the `least` of one bound to the
+ * `most` of a later bound limits the rate after that. As this limit becomes smaller, its line touches later corners
+ * only, so each corner is passed once. For a rate that rises the two kinds of bounds are exchanged.
  */
-static void follow(const struct side *least, const struct side *most, int sign, struct falling *out)
+static void follow(const struct side *least, const struct side *most, enum way way,
+		   struct falling *out)
 {
 	struct corners *c = &out->corners;
+	double rate = CLOCK_RATE_MAX;
+	struct line lowest = { INFINITY, 0 };
 	size_t n = 0;
 
 	c->n = c->touched = 0;
-	out->rate = CLOCK_RATE_MAX;
 	for (size_t i = 0; i < most->n; i++) {
-		struct bound b = bent(most->at[i], sign);
-		struct line l;
+		double x = most->at[i].x, v = most->at[i].bent[way];
 
-		n = add_corners(c, least, n, b.x, sign);
-		while (b.v - out->rate * b.x < highest_line(c, out->rate) - 1e-3)
-			out->rate = (b.v - c->at[c->touched].v) / (b.x - c->at[c->touched].x);
-		l = (struct line){ b.v - out->rate * b.x, out->rate };
-		out->lines[i] = i && out->lines[i - 1].v <= l.v ? out->lines[i - 1] : l;
+		for (; n < least->n && least->at[n].x < x; n++)
+			add_corner(c, (struct bound){ least->at[n].x, least->at[n].bent[way] });
+		while (v - rate * x < highest_line(c, rate) - 1e-3)
+			rate = (v - c->at[c->touched].v) / (x - c->at[c->touched].x);
+		if (!(lowest.v <= v - rate * x))
+			lowest = (struct line){ v - rate * x, rate };
+		out->lines[i] = lowest;
 	}
-	(void)add_corners(c, least, n, -1, sign);
+	for (; n < least->n && least->at[n].x < -1; n++)
+		add_corner(c, (struct bound){ least->at[n].x, least->at[n].bent[way] });
+	out->rate = rate;
 }
 
 /* The value at x of the lowest chord from the upper bounds on one side to the point b on the other side, for an offset
@@ -202,7 +216,7 @@ static double lowest_chord(const struct falling *rising, struct bound b)
 	for (size_t i = 0; i < rising->corners.n; i++) {
 		struct bound a = rising->corners.at[i];
 
-		out = fmin(out, (b.v * a.x - a.v * b.x) / (a.x + b.x));
+		out = smaller((b.v * a.x - a.v * b.x) / (a.x + b.x), out);
 	}
 	return out;
 }
@@ -214,7 +228,7 @@ static double highest_at_peak(const struct falling *near, const struct line *l, 
 
 	if (far < 1)
 		return l->v;
-	return fmin(peak + near->rate * far, lowest_chord(near, (struct bound){ -far, peak }));
+	return smaller(lowest_chord(near, (struct bound){ -far, peak }), peak + near->rate * far);
 }
 
 /*
@@ -227,21 +241,21 @@ static double highest_at_peak(const struct falling *near, const struct line *l, 
  * peak, the lower the chords: the search ends when they are lower than what was found.
  */
 static double highest_before_peak(const struct falling *near, const struct falling *far,
-				  const struct side *most, int sign, double any)
+				  const struct side *most, enum way way, double any)
 {
+	enum way opposite = way == FALLING ? RISING : FALLING;
 	double chord = INFINITY, found = -INFINITY, from = 0;
 
 	for (size_t n = most->n; n && found < chord && found < any; n--) {
+		const struct side_bound *s = &most->at[n - 1];
 		const struct line *l = &far->lines[n - 1];
-		struct bound b = most->at[n - 1];
-		double v = fmax(highest_at_peak(near, l, from), highest_at_peak(near, l, -b.x));
+		double v = larger(highest_at_peak(near, l, from), highest_at_peak(near, l, -s->x));
 
-		found = fmax(found, fmin(v, chord));
-		b.v = sign * b.v + turn(b.x);
-		chord = fmin(chord, lowest_chord(near, b));
-		from = -b.x;
+		found = larger(smaller(v, chord), found);
+		chord = smaller(lowest_chord(near, (struct bound){ s->x, -s->bent[opposite] }), chord);
+		from = -s->x;
 	}
-	return fmin(any, fmax(found, chord));
+	return smaller(any, larger(found, chord));
 }
 
 /* The interval that the closest bounds prove, whatever the rate is. */
@@ -263,10 +277,10 @@ static double closest(const struct side *before, const struct side *after, int s
 static void look_around(const struct place *low, const struct place *high, double reach,
 			struct around *a)
 {
-	take_before(&a->low_before, low, reach);
-	take_before(&a->high_before, high, reach);
-	take_after(&a->low_after, low, reach);
-	take_after(&a->high_after, high, reach);
+	reach_before(&a->low_before, low, reach);
+	reach_before(&a->high_before, high, reach);
+	reach_after(&a->low_after, low, reach);
+	reach_after(&a->high_after, high, reach);
 }
 
 static struct interval at_any_rate(const struct around *a)
@@ -285,18 +299,18 @@ static bool bend_within(const struct around *a, struct interval any, struct bend
 {
 	struct falling fall_before, fall_after, rise_before, rise_after;
 
-	follow(&a->low_before, &a->high_before, 1, &fall_before);
-	follow(&a->low_after, &a->high_after, 1, &fall_after);
-	follow(&a->high_before, &a->low_before, -1, &rise_before);
-	follow(&a->high_after, &a->low_after, -1, &rise_after);
+	follow(&a->low_before, &a->high_before, FALLING, &fall_before);
+	follow(&a->low_after, &a->high_after, FALLING, &fall_after);
+	follow(&a->high_before, &a->low_before, RISING, &rise_before);
+	follow(&a->high_after, &a->low_after, RISING, &rise_after);
 	*out = (struct bend){
-		.peak.hi = highest_before_peak(&rise_before, &fall_after, &a->high_after, 1,
+		.peak.hi = highest_before_peak(&rise_before, &fall_after, &a->high_after, FALLING,
 					       any.hi),
-		.peak.lo = -highest_before_peak(&fall_after, &rise_before, &a->low_before, -1,
+		.peak.lo = -highest_before_peak(&fall_after, &rise_before, &a->low_before, RISING,
 						-any.lo),
-		.dip.hi = highest_before_peak(&rise_after, &fall_before, &a->high_before, 1,
+		.dip.hi = highest_before_peak(&rise_after, &fall_before, &a->high_before, FALLING,
 					      any.hi),
-		.dip.lo = -highest_before_peak(&fall_before, &rise_after, &a->low_after, -1,
+		.dip.lo = -highest_before_peak(&fall_before, &rise_after, &a->low_after, RISING,
 					       -any.lo),
 		.before = { -fall_after.rate, rise_after.rate },
 		.after = { -rise_before.rate, fall_before.rate },
@@ -313,7 +327,7 @@ static double reach_for(struct interval any)
 {
 	double far = sqrt(TURN_SHARE * (any.hi - any.lo) / CLOCK_TURN_MAX);
 
-	return fmax(REACH_LEAST_NS, fmin(far, ENVELOPE_REACH_NS));
+	return larger(smaller(far, ENVELOPE_REACH_NS), REACH_LEAST_NS);
 }
 
 /* No such rate explains the closest bounds, so the offset may have jumped at x. Then either the bounds before x
@@ -326,7 +340,8 @@ static struct bend broken(const struct around *a)
 				   closest(&a->high_before, &nothing, 1) };
 	struct interval after = { -closest(&nothing, &a->low_after, -1),
 				  closest(&nothing, &a->high_after, 1) };
-	struct interval both = { fmin(before.lo, after.lo), fmax(before.hi, after.hi) };
+	struct interval both = { smaller(before.lo, after.lo),
+				 larger(before.hi, after.hi) };
 
 	return (struct bend){
 		.peak = both,
@@ -352,6 +367,8 @@ bool bend_at(const struct bounds *low, const struct bounds *high, double x, stru
 
 	if (!low->n || !high->n)
 		return false;
+	a.low_before.filled = a.high_before.filled = 0;
+	a.low_after.filled = a.high_after.filled = 0;
 	look_around(&in_low, &in_high, FIRST_REACH_NS, &a);
 	reach = reach_for(at_any_rate(&a));
 	look_around(&in_low, &in_high, reach, &a);
