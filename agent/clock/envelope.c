@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/clock/arith.h"
 #include "base/mem.h"
 
 #define BUCKET_NS 10e6
@@ -22,17 +23,17 @@ void bounds_free(struct bounds *b)
 
 size_t bounds_from(const struct bounds *b, double x)
 {
-	size_t low = 0, high = b->n;
+	size_t first = 0, n = b->n;
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
+	/* Without branches: which half it is cannot be predicted. */
+	while (n) {
+		size_t half = n / 2;
+		bool in_second = b->at[first + half].x < x;
 
-		if (b->at[mid].x < x)
-			low = mid + 1;
-		else
-			high = mid;
+		first += in_second ? half + 1 : 0;
+		n = in_second ? n - half - 1 : half;
 	}
-	return low;
+	return first;
 }
 
 void bounds_expire(struct bounds *b, double before)
@@ -74,14 +75,22 @@ static void bounds_insert(struct bounds *b, size_t i, struct bound new)
 	b->n++;
 }
 
+static int64_t bucket_of(double x)
+{
+	double bucket = x / BUCKET_NS;
+	int64_t whole = (int64_t)bucket;
+
+	return whole - ((double)whole > bucket);
+}
+
 void bounds_add(struct bounds *b, struct bound new, int sign, double rate)
 {
-	double bucket = floor(new.x / BUCKET_NS);
+	int64_t bucket = bucket_of(new.x), last = INT64_MIN;
 	size_t i = b->n;
 
-	while (i && floor(b->at[i - 1].x / BUCKET_NS) > bucket)
+	while (i && (last = bucket_of(b->at[i - 1].x)) > bucket)
 		i--;
-	if (i && floor(b->at[i - 1].x / BUCKET_NS) == bucket) {
+	if (i && last == bucket) {
 		if (is_tighter(new, b->at[i - 1], sign, rate))
 			b->at[i - 1] = new;
 		return;
@@ -101,8 +110,8 @@ static struct range range_near(const struct bounds *b, double x)
 {
 	double first = b->at[0].x, last = b->at[b->n - 1].x;
 	double at = x < first ? first : x > last ? last : x;
-	double from = fmin(at - ENVELOPE_REACH_NS, last - 2 * ENVELOPE_REACH_NS);
-	double to = fmax(at + ENVELOPE_REACH_NS, first + 2 * ENVELOPE_REACH_NS);
+	double from = smaller(at - ENVELOPE_REACH_NS, last - 2 * ENVELOPE_REACH_NS);
+	double to = larger(at + ENVELOPE_REACH_NS, first + 2 * ENVELOPE_REACH_NS);
 	size_t next = bounds_from(b, at);
 
 	/* In a gap without bounds: takes the bounds right before and right after it. */

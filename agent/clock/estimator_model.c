@@ -33,6 +33,7 @@ struct knot_span {
 	struct clock_history *h;
 	const struct clock_pace *pace;
 	struct clock_part part; /* the knots are at times of its bounds */
+	struct clock_evidence evidence; /* of that part */
 	/* the part of the history with the knots: it begins and ends with bounds of both kinds */
 	struct clock_part sure;
 	int64_t from_ns, to_ns;
@@ -62,8 +63,10 @@ static bool put_knot(struct knots *k, const struct knot_span *span, int64_t at_n
 	struct knot_note *note = &k->notes[k->n];
 
 	note->is_inner = is_inner;
-	if (!clock_history_make_knot(span->h, span->pace, span->part, at_ns, next, &note->bend))
+	if (!clock_history_make_knot(&span->evidence, at_ns, next, &note->bend))
 		return false;
+	if (!is_inner)
+		clock_history_guess(&span->evidence, &note->bend, next);
 	k->n++;
 	return true;
 }
@@ -73,7 +76,7 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 	return v < lo ? lo : v > hi ? hi : v;
 }
 
-static int64_t larger(int64_t a, int64_t b)
+static int64_t larger_ns(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
 }
@@ -111,8 +114,8 @@ static void put_knots(struct knots *k, const struct knot_span *span)
 {
 	const struct bounds *b = &span->h->low;
 	int64_t least_ns = (span->to_ns - span->from_ns) / (int64_t)(span->most - 3) + 1;
-	int64_t outer_ns = larger(least_ns, OUTER_GAP_NS);
-	int64_t inner_ns = larger(least_ns, INNER_GAP_NS);
+	int64_t outer_ns = larger_ns(least_ns, OUTER_GAP_NS);
+	int64_t inner_ns = larger_ns(least_ns, INNER_GAP_NS);
 	size_t i = bounds_from(b, (double)(span->from_ns - span->h->x0_ns));
 	size_t end = bounds_from(b, (double)(span->to_ns - INNER_GAP_NS - span->h->x0_ns));
 	int64_t last = span->from_ns, last_outer = span->from_ns;
@@ -194,6 +197,7 @@ static bool put_part(const struct knot_span *span, enum clock_break cause, struc
 	seg = begin_segment(m, k, span->pace, cause);
 	if (!seg)
 		return false;
+	in.evidence = clock_history_evidence(span->h, span->pace, span->part);
 	put_knots(k, &in);
 	gaps_widen(k->at + seg->first, k->notes + seg->first, k->n - seg->first);
 	end_segment(m, k);

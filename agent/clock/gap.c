@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "agent/clock/arith.h"
+
 /* Any rate, or a jump. */
 static const struct interval any_rate = { -1, 1 };
 
@@ -45,7 +47,7 @@ static double largest_rate(double base0, double excess0, double base1, double ex
 	double middle = (base0 + base1 + (excess0 + excess1) / lasts) / 2;
 	double product = base0 * base1 + (excess0 * base1 + excess1 * base0) / lasts;
 
-	return middle + sqrt(fmax(0, middle * middle - product));
+	return middle + sqrt(larger(0, middle * middle - product));
 }
 
 /* How far CLOCK_TURN_MAX can move the offset in that time. */
@@ -73,10 +75,10 @@ static double excursion_rate(const struct spot *s, int sign)
 
 	base0 -= CLOCK_TURN_MAX * gap0;
 	base1 -= CLOCK_TURN_MAX * gap1;
-	base = fmin(base0, base1);
-	return fmin(largest_rate(base0, fmax(0, climb0 - base0 * gap0), base1,
-				 fmax(0, climb1 - base1 * gap1)),
-		    base + fmax(0, climb - base * (gap0 + gap1)) / CLOCK_EXCURSION_NS);
+	base = smaller(base0, base1);
+	return smaller(largest_rate(base0, larger(0, climb0 - base0 * gap0), base1,
+				 larger(0, climb1 - base1 * gap1)),
+		    base + larger(0, climb - base * (gap0 + gap1)) / CLOCK_EXCURSION_NS);
 }
 
 /*
@@ -89,7 +91,7 @@ static bool limit_by_gap(const struct spot *s, struct interval own, struct inter
 			 struct interval *out)
 {
 	double gap0 = span_of(s[0].knot, s[1].knot), gap1 = span_of(s[1].knot, s[2].knot);
-	double bend = CLOCK_TURN_MAX / 2 * fmax(gap0, gap1); /* of the mean rate */
+	double bend = CLOCK_TURN_MAX / 2 * larger(gap0, gap1); /* of the mean rate */
 
 	if (gap0 + gap1 > CLOCK_GAPS_MAX_NS || s[0].bend->jumped || s[1].bend->jumped ||
 	    s[2].bend->jumped)
@@ -97,16 +99,16 @@ static bool limit_by_gap(const struct spot *s, struct interval own, struct inter
 	if (other.lo > own.hi || other.hi < own.lo)
 		return false;
 	*out = (struct interval){
-		fmin(other.lo - bend, -excursion_rate(s, -1)),
-		fmax(other.hi + bend, excursion_rate(s, 1)),
+		smaller(other.lo - bend, -excursion_rate(s, -1)),
+		larger(other.hi + bend, excursion_rate(s, 1)),
 	};
 	return true;
 }
 
 static struct clock_tent tent_of(double left, double right, double turn)
 {
-	return (struct clock_tent){ nextafterf((float)(turn + fmax(0, left)), INFINITY),
-				    nextafterf((float)(turn + fmax(0, right)), INFINITY) };
+	return (struct clock_tent){ nextafterf((float)(turn + larger(0, left)), INFINITY),
+				    nextafterf((float)(turn + larger(0, right)), INFINITY) };
 }
 
 /* The slopes of the lines between two knots, for one of the ways. */
@@ -151,7 +153,7 @@ static void widen_inside(struct clock_knot *knots, const struct knot_note *notes
 {
 	for (size_t i = from; i < to; i++) {
 		struct interval left = notes[i].bend.after, right = notes[i + 1].bend.before;
-		struct interval both = { fmin(left.lo, right.lo), fmax(left.hi, right.hi) };
+		struct interval both = { smaller(left.lo, right.lo), larger(left.hi, right.hi) };
 		bool jumped = notes[i].bend.jumped || notes[i + 1].bend.jumped;
 
 		widen_gap(&knots[i], trust.left && !jumped ? left : both,

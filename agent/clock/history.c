@@ -52,8 +52,8 @@ static bool has_bounds(const struct clock_history *h)
 /* Limits the cone's rates to those that clocks have. */
 static struct interval rates_of(struct pace cone)
 {
-	return (struct interval){ fmax(cone.rate - cone.drift, -CLOCK_RATE_MAX),
-				  fmin(cone.rate + cone.drift, CLOCK_RATE_MAX) };
+	return (struct interval){ larger(cone.rate - cone.drift, -CLOCK_RATE_MAX),
+				  smaller(cone.rate + cone.drift, CLOCK_RATE_MAX) };
 }
 
 /* The interval at x that the history allows while the rate stays in the cone. */
@@ -62,8 +62,8 @@ static struct interval allowed_at(const struct clock_history *h, double x)
 	struct interval rate = rates_of(h->cone);
 	double d = x - h->certain_x;
 
-	return (struct interval){ h->certain.lo + fmin(rate.lo * d, rate.hi * d),
-				  h->certain.hi + fmax(rate.lo * d, rate.hi * d) };
+	return (struct interval){ h->certain.lo + smaller(rate.lo * d, rate.hi * d),
+				  h->certain.hi + larger(rate.lo * d, rate.hi * d) };
 }
 
 static struct bound low_of(const struct clock_history *h, const struct clock_sample *s)
@@ -124,8 +124,8 @@ static void narrow_certain(struct clock_history *h, double x, double lo, double 
 		h->certain = allowed_at(h, x);
 		h->certain_x = x;
 	}
-	h->certain.lo = fmax(h->certain.lo, lo + rate.lo * (h->certain_x - x));
-	h->certain.hi = fmin(h->certain.hi, hi + rate.hi * (h->certain_x - x));
+	h->certain.lo = larger(h->certain.lo, lo + rate.lo * (h->certain_x - x));
+	h->certain.hi = smaller(h->certain.hi, hi + rate.hi * (h->certain_x - x));
 }
 
 /* Sets the cone: the intervals now and at the anchor prove the mean rate since then, and a rate strays no
@@ -148,7 +148,7 @@ static void narrow_cone(struct clock_history *h)
 	most = (h->certain.hi - h->anchor.lo) / dt;
 	drift = CLOCK_STRAY_MAX + (most - least) / 2;
 	if (most >= least && (drift < h->cone.drift || drift < CLOCK_STRAY_MAX + CONE_SURE))
-		h->cone = (struct pace){ (most + least) / 2, fmin(drift, CLOCK_DRIFT_MAX) };
+		h->cone = (struct pace){ (most + least) / 2, smaller(drift, CLOCK_DRIFT_MAX) };
 }
 
 static void extend_span(struct clock_history *h, int64_t at_ns)
@@ -200,7 +200,7 @@ static bool keep_until(struct clock_history *h, double at)
 		return false;
 	h->low.n = low;
 	h->high.n = high;
-	h->last_ns = h->x0_ns + (int64_t)fmax(h->low.at[low - 1].x, h->high.at[high - 1].x);
+	h->last_ns = h->x0_ns + (int64_t)larger(h->low.at[low - 1].x, h->high.at[high - 1].x);
 	h->has_pace = h->is_pruned = false;
 	return true;
 }
@@ -231,12 +231,12 @@ void clock_history_cut(struct clock_history *h, const struct clock_history *next
 	double width, last;
 
 	if (next->cause == CLOCK_BREAK_RATE) {
-		width = fmin(h->certain.hi - h->certain.lo, ENVELOPE_REACH_NS * CLOCK_STRAY_MAX);
+		width = smaller(h->certain.hi - h->certain.lo, ENVELOPE_REACH_NS * CLOCK_STRAY_MAX);
 		last = (double)(h->last_ns - h->x0_ns) - CUT_NS - 2 * width / CLOCK_STRAY_MAX;
 		(void)keep_until(h, last);
 		return;
 	}
-	last = fmax(last_against(h, &h->low, 1, next), last_against(h, &h->high, -1, next));
+	last = larger(last_against(h, &h->low, 1, next), last_against(h, &h->high, -1, next));
 	(void)keep_until(h, last + 1);
 }
 
@@ -245,9 +245,9 @@ struct clock_claim clock_history_claim(const struct clock_history *h)
 	double span = (double)(h->last_ns - h->first_ns), lo = -INFINITY, hi = INFINITY;
 
 	for (size_t i = 0; i < h->low.n; i++)
-		lo = fmax(lo, h->low.at[i].v - CLOCK_RATE_MAX * span);
+		lo = larger(lo, h->low.at[i].v - CLOCK_RATE_MAX * span);
 	for (size_t i = 0; i < h->high.n; i++)
-		hi = fmin(hi, h->high.at[i].v + CLOCK_RATE_MAX * span);
+		hi = smaller(hi, h->high.at[i].v + CLOCK_RATE_MAX * span);
 	lo = isfinite(lo) ? lo : hi;
 	hi = isfinite(hi) ? hi : lo;
 	return (struct clock_claim){
@@ -278,9 +278,9 @@ static void scan_side(const struct clock_history *h, const struct bounds *b, int
 		double far = fabs(at->x - x);
 
 		if (!i)
-			out->closest = fmax(out->closest, far);
+			out->closest = larger(out->closest, far);
 		if (sign * (at->v - v) > CLOCK_RATE_MAX * far)
-			out->against = fmin(out->against, far);
+			out->against = smaller(out->against, far);
 		if (far > out->against || far > 2 * ENVELOPE_REACH_NS)
 			return;
 	}
@@ -328,7 +328,7 @@ static double guess_at(const struct clock_history *h, const struct clock_pace *p
 	if ((in.hi - in.lo) / 2 <= p->wander * 2 * ENVELOPE_REACH_NS / 8 ||
 	    !envelope_line(&h->low, &h->high, x, &line))
 		return middle;
-	return fmin(fmax(line, in.lo), in.hi);
+	return smaller(larger(line, in.lo), in.hi);
 }
 
 static struct clock_way way_of(struct interval all, struct interval way)
@@ -337,15 +337,16 @@ static struct clock_way way_of(struct interval all, struct interval way)
 				   .cut_hi_ns = (int64_t)(all.hi - way.hi) };
 }
 
-static void set_knot(const struct clock_history *h, const struct clock_pace *p, int64_t at_ns,
-		     struct interval in, struct clock_knot *out)
+static void set_interval(const struct clock_history *h, struct interval in, struct clock_knot *k)
 {
-	*out = (struct clock_knot){
-		.host_ns = at_ns,
-		.lo_ns = h->v0_ns + (int64_t)floor(in.lo) - 1,
-		.hi_ns = h->v0_ns + (int64_t)ceil(in.hi) + 1,
-		.offset_ns = h->v0_ns + llround(guess_at(h, p, (double)(at_ns - h->x0_ns), in)),
-	};
+	k->lo_ns = h->v0_ns + (int64_t)floor(in.lo) - 1;
+	k->hi_ns = h->v0_ns + (int64_t)ceil(in.hi) + 1;
+}
+
+static void set_guess(const struct clock_history *h, const struct clock_pace *p, struct interval in,
+		      struct clock_knot *k)
+{
+	k->offset_ns = h->v0_ns + llround(guess_at(h, p, (double)(k->host_ns - h->x0_ns), in));
 }
 
 static void prune(struct clock_history *h)
@@ -367,24 +368,40 @@ static struct bounds part_of(const struct clock_history *h, const struct bounds 
 	return (struct bounds){ .at = b->at + from, .n = to > from ? to - from : 0 };
 }
 
-bool clock_history_make_knot(struct clock_history *h, const struct clock_pace *p,
-			     struct clock_part part, int64_t at_ns, struct clock_knot *out,
+struct clock_evidence clock_history_evidence(struct clock_history *h, const struct clock_pace *p,
+					     struct clock_part part)
+{
+	prune(h);
+	return (struct clock_evidence){ h, p, part_of(h, &h->tight_low, part),
+					part_of(h, &h->tight_high, part) };
+}
+
+/* The interval, whichever way the offset bends. */
+static struct interval either_way(const struct bend *b)
+{
+	return (struct interval){ smaller(b->peak.lo, b->dip.lo), larger(b->peak.hi, b->dip.hi) };
+}
+
+bool clock_history_make_knot(const struct clock_evidence *e, int64_t at_ns, struct clock_knot *out,
 			     struct bend *bend)
 {
-	struct bounds low, high;
 	struct interval either;
 
-	prune(h);
-	low = part_of(h, &h->tight_low, part);
-	high = part_of(h, &h->tight_high, part);
-	if (!bend_at(&low, &high, (double)(at_ns - h->x0_ns), bend))
+	if (!bend_at(&e->low, &e->high, (double)(at_ns - e->history->x0_ns), bend))
 		return false;
-	either = (struct interval){ fmin(bend->peak.lo, bend->dip.lo),
-				    fmax(bend->peak.hi, bend->dip.hi) };
-	set_knot(h, p, at_ns, either, out);
-	out->ways[0] = way_of(either, bend->peak);
-	out->ways[1] = way_of(either, bend->dip);
+	either = either_way(bend);
+	*out = (struct clock_knot){
+		.host_ns = at_ns,
+		.ways = { way_of(either, bend->peak), way_of(either, bend->dip) },
+	};
+	set_interval(e->history, either, out);
 	return true;
+}
+
+void clock_history_guess(const struct clock_evidence *e, const struct bend *bend,
+			 struct clock_knot *k)
+{
+	set_guess(e->history, e->pace, either_way(bend), k);
 }
 
 bool clock_history_make_knot_now(const struct clock_history *h, const struct clock_pace *p,
@@ -395,13 +412,15 @@ bool clock_history_make_knot_now(const struct clock_history *h, const struct clo
 	struct pace pace = { p->pace.rate, near };
 	struct interval in;
 
-	*drift = fmin(BEYOND_FACTOR * near, clock_pace_max_drift(p));
+	*drift = smaller(BEYOND_FACTOR * near, clock_pace_max_drift(p));
 	if (at_ns > h->last_ns || at_ns < h->first_ns)
 		pace.drift = *drift;
 	if (!envelope_at(&h->low, &h->high, x, pace, &in))
 		return false;
 	if (in.lo > in.hi && (!envelope_at(&h->low, &h->high, x, any, &in) || in.lo > in.hi))
 		return false;
-	set_knot(h, p, at_ns, in, out);
+	*out = (struct clock_knot){ .host_ns = at_ns };
+	set_interval(h, in, out);
+	set_guess(h, p, in, out);
 	return true;
 }

@@ -112,17 +112,30 @@ void clock_history_expire(struct clock_history *h, int64_t before_ns);
  * from_ns has moved by 5 s. */
 const struct clock_pace *clock_history_pace(struct clock_history *h, int64_t from_ns);
 
-/*
- * Makes one knot of a window's map: the interval of the offset at host time at_ns that the bounds of `part` prove,
- * and the best guess in it. *bend gets the limits of the rate around that time. False if the bounds contradict each
- * other at any rate.
- */
-bool clock_history_make_knot(struct clock_history *h, const struct clock_pace *p,
-			     struct clock_part part, int64_t at_ns, struct clock_knot *out,
-			     struct bend *bend);
+/* What the knots of a window's map are made from: the bounds of a part of a history. Borrowed from the history, so
+ * valid until its next sample. */
+struct clock_evidence {
+	const struct clock_history *history;
+	const struct clock_pace *pace;
+	struct bounds low, high; /* pruned */
+};
+
+struct clock_evidence clock_history_evidence(struct clock_history *h, const struct clock_pace *p,
+					     struct clock_part part);
 
 /*
- * The same for a model of now. Assumes that the rate has not stepped since the last bounds. *drift is how far the
+ * Makes one knot: the interval of the offset at host time at_ns that the evidence proves. *bend gets the limits of the
+ * rate around that time. False if the bounds contradict each other at any rate.
+ */
+bool clock_history_make_knot(const struct clock_evidence *e, int64_t at_ns, struct clock_knot *out,
+			     struct bend *bend);
+
+/* Sets the best guess of the knot that was made with this bend. */
+void clock_history_guess(const struct clock_evidence *e, const struct bend *bend,
+			 struct clock_knot *k);
+
+/*
+ * The knot of a model of now, with its guess. Assumes that the rate has not stepped since the last bounds. *drift is how far the
  * rate may stray from the pace's where there are no bounds.
  */
 bool clock_history_make_knot_now(const struct clock_history *h, const struct clock_pace *p,

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/clock/arith.h"
 #include "base/mem.h"
 #include "base/now.h"
 
@@ -58,7 +59,7 @@ static void make_grid(const struct clock_history *h, double from, struct grid *g
 
 	if (i == b->n)
 		i = 0;
-	step = fmax(GRID_NS, (last - b->at[i].x) / (GRID - 2));
+	step = larger(GRID_NS, (last - b->at[i].x) / (GRID - 2));
 	g->n = 0;
 	for (; i < b->n; i++) {
 		if (!g->n || b->at[i].x - g->x[g->n - 1] >= step)
@@ -117,7 +118,7 @@ static double find_wander(const struct clock_history *h, const struct grid *g, s
 			(gap > 2 * GRID_NS && is_contradicted_at(h, g->x[i] - gap / 2, p))))
 			p.drift = proved.drift + (p.drift - proved.drift) * WANDER_STEP;
 	}
-	return fmax(2 * (p.drift - proved.drift), WANDER_LEAST);
+	return larger(2 * (p.drift - proved.drift), WANDER_LEAST);
 }
 
 static int by_value(const void *a, const void *b)
@@ -152,7 +153,7 @@ static void find_hidden_wander(const struct clock_history *h, const struct grid 
 		struct interval in = { 0, 0 };
 
 		(void)envelope_at(&h->low, &h->high, g->x[i], p->pace, &in);
-		half[i] = fmax(in.hi - in.lo, 0) / 2;
+		half[i] = larger(in.hi - in.lo, 0) / 2;
 	}
 	for (size_t i = 0; i < g->n; i++) {
 		size_t n = g->n < HIDDEN_MEDIAN ? g->n : HIDDEN_MEDIAN;
@@ -168,7 +169,7 @@ static void find_hidden_wander(const struct clock_history *h, const struct grid 
 		while (to < g->n && g->x[to] - g->x[i] <= HIDDEN_NEAR_NS)
 			to++;
 		for (size_t j = from; j < to; j++)
-			most = fmax(most, median[j]);
+			most = larger(most, median[j]);
 		p->hidden[i] = (struct clock_hidden){ g->x[i],
 						      HIDDEN_FACTOR * most / ENVELOPE_REACH_NS };
 	}
@@ -189,9 +190,9 @@ double clock_pace_hidden(const struct clock_pace *p, double x)
 	}
 	most = p->hidden[low].drift;
 	if (high < p->n_hidden)
-		most = fmax(most, p->hidden[high].drift);
-	most = fmin(most, fmin(CLOCK_STRAY_MAX, clock_pace_max_drift(p) - p->proved));
-	return fmax(0, p->proved + most - p->pace.drift);
+		most = larger(most, p->hidden[high].drift);
+	most = smaller(most, smaller(CLOCK_STRAY_MAX, clock_pace_max_drift(p) - p->proved));
+	return larger(0, p->proved + most - p->pace.drift);
 }
 
 /* The wander is at its limit: any rate is possible. */
@@ -208,8 +209,8 @@ static void find_pace_at(struct clock_history *h, const struct grid *g, struct p
 
 	p->proved = proved.drift;
 	p->wander = find_wander(h, g, proved);
-	wander = fmax(p->wander,
-		      fmin(WANDER_LEAST * WANDER_SPAN_NS / fmax(p->span_ns, 1), CLOCK_STRAY_MAX));
+	wander = larger(p->wander,
+		      smaller(WANDER_LEAST * WANDER_SPAN_NS / larger(p->span_ns, 1), CLOCK_STRAY_MAX));
 	p->pace = (struct pace){ proved.rate, proved.drift + wander };
 	limit_pace(p);
 	find_hidden_wander(h, g, p);
@@ -226,7 +227,7 @@ static void find_pace(struct clock_history *h, const struct grid *g)
 	find_pace_at(h, g, proved);
 	found = p->pace;
 	for (size_t i = 0; i < p->n_hidden; i++)
-		found.drift = fmax(found.drift, p->proved + p->hidden[i].drift);
+		found.drift = larger(found.drift, p->proved + p->hidden[i].drift);
 	if (found.drift < CLOCK_DRIFT_MAX)
 		find_pace_at(h, g, prove_rate(h, g, found, proved));
 }
