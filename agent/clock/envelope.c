@@ -122,28 +122,36 @@ static struct range range_near(const struct bounds *b, double x)
 	return (struct range){ bounds_from(b, from), bounds_from(b, to + 1) };
 }
 
+/* What one bound says of sign * offset at x: it is at least this. */
+static inline double reach_of(struct bound b, double x, struct pace p, double sign)
+{
+	double d = x - b.x;
+
+	return sign * (b.v + p.rate * d) - p.drift * fabs(d);
+}
+
+/* What all bounds near x say of sign * offset there. */
+static double tightest_at(const struct bounds *b, double x, struct pace p, double sign)
+{
+	struct range r = range_near(b, x);
+	double even = -INFINITY, odd = -INFINITY; /* two, since each comparison waits for the last one */
+	size_t i = r.from;
+
+	for (; i + 1 < r.to; i += 2) {
+		even = larger(reach_of(b->at[i], x, p, sign), even);
+		odd = larger(reach_of(b->at[i + 1], x, p, sign), odd);
+	}
+	if (i < r.to)
+		even = larger(reach_of(b->at[i], x, p, sign), even);
+	return larger(even, odd);
+}
+
 bool envelope_at(const struct bounds *low, const struct bounds *high, double x, struct pace p,
 		 struct interval *out)
 {
-	struct range r;
-
 	if (!low->n || !high->n)
 		return false;
-	*out = (struct interval){ -INFINITY, INFINITY };
-	r = range_near(low, x);
-	for (size_t i = r.from; i < r.to; i++) {
-		double d = x - low->at[i].x;
-		double v = low->at[i].v + p.rate * d - p.drift * fabs(d);
-
-		out->lo = v > out->lo ? v : out->lo;
-	}
-	r = range_near(high, x);
-	for (size_t i = r.from; i < r.to; i++) {
-		double d = x - high->at[i].x;
-		double v = high->at[i].v + p.rate * d + p.drift * fabs(d);
-
-		out->hi = v < out->hi ? v : out->hi;
-	}
+	*out = (struct interval){ tightest_at(low, x, p, 1), -tightest_at(high, x, p, -1) };
 	return true;
 }
 
