@@ -149,18 +149,29 @@ static void add_corner(struct corners *c, struct bound b)
 	c->touched = c->touched < c->n ? c->touched : c->n - 1;
 }
 
-/* Of the lines with this rate through the corners, the one that is highest at x. */
-static double highest_line(struct corners *c, double rate)
+static double rate_between(struct bound a, struct bound b)
 {
-	const struct bound *b = &c->at[c->touched];
+	return (b.v - a.v) / (b.x - a.x);
+}
+
+/*
+ * The least of the rates from a corner to the point b after all of them, if it is below `rate`. The corner that it is
+ * from is not before the one that `rate` is from.
+ */
+static double least_rate(struct corners *c, struct bound b, double rate)
+{
+	size_t i = c->touched;
+	double out, next;
 
 	if (!c->n)
-		return -INFINITY;
-	while (c->touched + 1 < c->n && b[1].v - rate * b[1].x >= b[0].v - rate * b[0].x) {
-		c->touched++;
-		b++;
-	}
-	return b->v - rate * b->x;
+		return rate;
+	out = rate_between(c->at[i], b);
+	for (; i + 1 < c->n && (next = rate_between(c->at[i + 1], b)) <= out; i++)
+		out = next;
+	if (out >= rate)
+		return rate;
+	c->touched = i;
+	return out;
 }
 
 /* A line above the offset: its value at x, and its rate towards x. */
@@ -186,20 +197,21 @@ static void follow(const struct side *least, const struct side *most, enum way w
 		   struct falling *out)
 {
 	struct corners *c = &out->corners;
+	struct line lowest = { INFINITY, CLOCK_RATE_MAX };
 	double rate = CLOCK_RATE_MAX;
-	struct line lowest = { INFINITY, 0 };
 	size_t n = 0;
 
 	c->n = c->touched = 0;
 	for (size_t i = 0; i < most->n; i++) {
-		double x = most->at[i].x, v = most->at[i].bent[way];
+		struct bound b = { most->at[i].x, most->at[i].bent[way] };
+		double v;
 
-		for (; n < least->n && least->at[n].x < x; n++)
+		for (; n < least->n && least->at[n].x < b.x; n++)
 			add_corner(c, (struct bound){ least->at[n].x, least->at[n].bent[way] });
-		while (v - rate * x < highest_line(c, rate) - 1e-3)
-			rate = (v - c->at[c->touched].v) / (x - c->at[c->touched].x);
-		if (!(lowest.v <= v - rate * x))
-			lowest = (struct line){ v - rate * x, rate };
+		rate = least_rate(c, b, rate);
+		v = b.v - rate * b.x;
+		if (v < lowest.v)
+			lowest = (struct line){ v, rate };
 		out->lines[i] = lowest;
 	}
 	for (; n < least->n && least->at[n].x < -1; n++)
