@@ -141,7 +141,7 @@ struct corners {
 	size_t n, touched;
 };
 
-static void add_corner(struct corners *c, struct bound b)
+static inline void add_corner(struct corners *c, struct bound b)
 {
 	while (c->n >= 2 && bound_is_inside_hull(c->at[c->n - 2], c->at[c->n - 1], b, 1))
 		c->n--;

@@ -103,7 +103,7 @@ void bounds_add(struct bounds *b, struct bound new, int sign, double rate)
 /* ---- the envelope ---- */
 
 struct range {
-	size_t from, to; /* indices from, up to but without `to` */
+	uint32_t from, to; /* indices from, up to but without `to` */
 };
 
 static struct range range_near(const struct bounds *b, double x)
@@ -119,7 +119,7 @@ static struct range range_near(const struct bounds *b, double x)
 		from = b->at[next - 1].x - ENVELOPE_REACH_NS;
 	if (next < b->n && b->at[next].x > to)
 		to = b->at[next].x + ENVELOPE_REACH_NS;
-	return (struct range){ bounds_from(b, from), bounds_from(b, to + 1) };
+	return (struct range){ (uint32_t)bounds_from(b, from), (uint32_t)bounds_from(b, to + 1) };
 }
 
 /* What one bound says of sign * offset at x: it is at least this. */
@@ -131,11 +131,11 @@ static inline double reach_of(struct bound b, double x, struct pace p, double si
 }
 
 /* What all bounds near x say of sign * offset there. */
-static double tightest_at(const struct bounds *b, double x, struct pace p, double sign)
+static double tightest_at(const struct bounds *b, struct range r, double x, struct pace p,
+			  double sign)
 {
-	struct range r = range_near(b, x);
 	double even = -INFINITY, odd = -INFINITY; /* two, since each comparison waits for the last one */
-	size_t i = r.from;
+	uint32_t i = r.from;
 
 	for (; i + 1 < r.to; i += 2) {
 		even = larger(reach_of(b->at[i], x, p, sign), even);
@@ -146,12 +146,31 @@ static double tightest_at(const struct bounds *b, double x, struct pace p, doubl
 	return larger(even, odd);
 }
 
+struct envelope envelope_near(const struct bounds *low, const struct bounds *high, double x)
+{
+	struct range l = range_near(low, x), h = range_near(high, x);
+
+	return (struct envelope){ x, l.from, l.to, h.from, h.to };
+}
+
+struct interval envelope_interval(const struct bounds *low, const struct bounds *high,
+				  const struct envelope *e, struct pace p)
+{
+	struct range l = { e->low_from, e->low_to }, h = { e->high_from, e->high_to };
+
+	return (struct interval){ tightest_at(low, l, e->x, p, 1),
+				  -tightest_at(high, h, e->x, p, -1) };
+}
+
 bool envelope_at(const struct bounds *low, const struct bounds *high, double x, struct pace p,
 		 struct interval *out)
 {
+	struct envelope e;
+
 	if (!low->n || !high->n)
 		return false;
-	*out = (struct interval){ tightest_at(low, x, p, 1), -tightest_at(high, x, p, -1) };
+	e = envelope_near(low, high, x);
+	*out = envelope_interval(low, high, &e, p);
 	return true;
 }
 

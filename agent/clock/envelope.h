@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* a bound further away than this proves too little, because of drift */
 #define ENVELOPE_REACH_NS 5e9
@@ -43,9 +44,21 @@ void bounds_free(struct bounds *b);
 void bounds_expire(struct bounds *b, double before);
 size_t bounds_from(const struct bounds *b, double x); /* index of the first bound at or after x */
 
-/* The interval in which the offset at x certainly lies. Uses the bounds within 5 s of x; near the first or the last
- * bound, those within 10 s of it; in a gap, also the nearest ones on both sides. False without bounds of both
- * kinds. */
+/* The bounds that count at x: indices [from, to) of each kind. */
+struct envelope {
+	double x;
+	uint32_t low_from, low_to, high_from, high_to;
+};
+
+/* Finds the bounds within 5 s of x; near the first or the last bound, those within 10 s of it; in a gap, also the
+ * nearest ones on both sides. Needs bounds of both kinds. */
+struct envelope envelope_near(const struct bounds *low, const struct bounds *high, double x);
+
+/* The interval in which the offset at that x certainly lies. */
+struct interval envelope_interval(const struct bounds *low, const struct bounds *high,
+				  const struct envelope *e, struct pace p);
+
+/* Both at once. False without bounds of both kinds. */
 bool envelope_at(const struct bounds *low, const struct bounds *high, double x, struct pace p,
 		 struct interval *out);
 

@@ -12,7 +12,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "agent/clock/arith.h"
 #include "base/mem.h"
@@ -40,13 +39,18 @@
 #define HIDDEN_NEAR_NS 5e9
 
 struct grid {
-	double x[GRID];
+	struct envelope at[GRID];
 	size_t n;
 };
 
 double clock_pace_max_drift(const struct clock_pace *p)
 {
 	return CLOCK_DRIFT_MAX + fabs(p->pace.rate);
+}
+
+static void add_to_grid(const struct clock_history *h, double x, struct grid *g)
+{
+	g->at[g->n++] = envelope_near(&h->low, &h->high, x);
 }
 
 /* Chooses times of bounds, because intervals are narrowest there. Both ends are among them, since they give
@@ -62,11 +66,17 @@ static void make_grid(const struct clock_history *h, double from, struct grid *g
 	step = larger(GRID_NS, (last - b->at[i].x) / (GRID - 2));
 	g->n = 0;
 	for (; i < b->n; i++) {
-		if (!g->n || b->at[i].x - g->x[g->n - 1] >= step)
-			g->x[g->n++] = b->at[i].x;
+		if (!g->n || b->at[i].x - g->at[g->n - 1].x >= step)
+			add_to_grid(h, b->at[i].x, g);
 	}
-	if (g->x[g->n - 1] < last)
-		g->x[g->n++] = last;
+	if (g->at[g->n - 1].x < last)
+		add_to_grid(h, last, g);
+}
+
+static struct interval interval_at(const struct clock_history *h, const struct envelope *e,
+				   struct pace p)
+{
+	return envelope_interval(&h->low, &h->high, e, p);
 }
 
 /* Of all pairs of times, the pair that proves the mean rate in between most tightly, while rates are within
@@ -79,9 +89,10 @@ static struct pace prove_rate(const struct clock_history *h, const struct grid *
 	size_t n = g->n < RATES ? g->n : RATES;
 
 	for (size_t i = 0; i < n; i++) {
-		x[i] = g->x[n > 1 ? i * (g->n - 1) / (n - 1) : 0];
-		if (!envelope_at(&h->low, &h->high, x[i], any, &at[i]))
-			return best;
+		const struct envelope *e = &g->at[n > 1 ? i * (g->n - 1) / (n - 1) : 0];
+
+		x[i] = e->x;
+		at[i] = interval_at(h, e, any);
 	}
 	for (size_t j = 0; j < n; j++) {
 		for (size_t i = 0; i < j; i++) {
@@ -97,11 +108,12 @@ static struct pace prove_rate(const struct clock_history *h, const struct grid *
 	return best;
 }
 
-static bool is_contradicted_at(const struct clock_history *h, double x, struct pace p)
+static bool is_contradicted_at(const struct clock_history *h, const struct envelope *e,
+			       struct pace p)
 {
-	struct interval in;
+	struct interval in = interval_at(h, e, p);
 
-	return envelope_at(&h->low, &h->high, x, p, &in) && in.lo > in.hi;
+	return in.lo > in.hi;
 }
 
 /* In trials the smallest wander without a contradiction was too small; twice that was right in every trial.
@@ -111,29 +123,29 @@ static double find_wander(const struct clock_history *h, const struct grid *g, s
 	struct pace p = { proved.rate, proved.drift + WANDER_FIRST };
 
 	for (size_t i = 0; i < g->n; i++) {
-		double gap = i ? g->x[i] - g->x[i - 1] : 0;
+		double gap = i ? g->at[i].x - g->at[i - 1].x : 0;
+		bool is_long = gap > 2 * GRID_NS;
+		struct envelope middle = { 0 };
 
+		if (is_long)
+			middle = envelope_near(&h->low, &h->high, g->at[i].x - gap / 2);
 		while (p.drift < 2 * CLOCK_DRIFT_MAX &&
-		       (is_contradicted_at(h, g->x[i], p) ||
-			(gap > 2 * GRID_NS && is_contradicted_at(h, g->x[i] - gap / 2, p))))
+		       (is_contradicted_at(h, &g->at[i], p) ||
+			(is_long && is_contradicted_at(h, &middle, p))))
 			p.drift = proved.drift + (p.drift - proved.drift) * WANDER_STEP;
 	}
 	return larger(2 * (p.drift - proved.drift), WANDER_LEAST);
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
 }
 
 static double median_of(const double *v, size_t n)
 {
 	double sorted[HIDDEN_MEDIAN];
 
-	memcpy(sorted, v, n * sizeof(*v));
-	qsort(sorted, n, sizeof(*v), by_value);
+	for (size_t i = 0, at; i < n; i++) {
+		for (at = i; at && sorted[at - 1] > v[i]; at--)
+			sorted[at] = sorted[at - 1];
+		sorted[at] = v[i];
+	}
 	return sorted[n / 2];
 }
 
@@ -150,9 +162,8 @@ static void find_hidden_wander(const struct clock_history *h, const struct grid 
 	p->hidden = xrealloc(p->hidden, g->n * sizeof(*p->hidden));
 	p->n_hidden = g->n;
 	for (size_t i = 0; i < g->n; i++) {
-		struct interval in = { 0, 0 };
+		struct interval in = interval_at(h, &g->at[i], p->pace);
 
-		(void)envelope_at(&h->low, &h->high, g->x[i], p->pace, &in);
 		half[i] = larger(in.hi - in.lo, 0) / 2;
 	}
 	for (size_t i = 0; i < g->n; i++) {
@@ -164,13 +175,13 @@ static void find_hidden_wander(const struct clock_history *h, const struct grid 
 	for (size_t i = 0; i < g->n; i++) {
 		double most = 0;
 
-		while (g->x[i] - g->x[from] > HIDDEN_NEAR_NS)
+		while (g->at[i].x - g->at[from].x > HIDDEN_NEAR_NS)
 			from++;
-		while (to < g->n && g->x[to] - g->x[i] <= HIDDEN_NEAR_NS)
+		while (to < g->n && g->at[to].x - g->at[i].x <= HIDDEN_NEAR_NS)
 			to++;
 		for (size_t j = from; j < to; j++)
 			most = larger(most, median[j]);
-		p->hidden[i] = (struct clock_hidden){ g->x[i],
+		p->hidden[i] = (struct clock_hidden){ g->at[i].x,
 						      HIDDEN_FACTOR * most / ENVELOPE_REACH_NS };
 	}
 }
@@ -223,7 +234,7 @@ static void find_pace(struct clock_history *h, const struct grid *g)
 	struct clock_pace *p = &h->pace;
 	struct pace found, proved = prove_rate(h, g, any, any);
 
-	p->span_ns = g->x[g->n - 1] - g->x[0];
+	p->span_ns = g->at[g->n - 1].x - g->at[0].x;
 	find_pace_at(h, g, proved);
 	found = p->pace;
 	for (size_t i = 0; i < p->n_hidden; i++)
@@ -270,6 +281,13 @@ static bool residual_at(const struct clock_history *h, size_t i, double *out)
 		return false;
 	*out = fabs(b.v - a.v - (c.v - a.v) / (c.x - a.x) * (b.x - a.x));
 	return true;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
 }
 
 int64_t clock_history_jitter_ns(const struct clock_history *h, int64_t from_ns, int64_t to_ns)
