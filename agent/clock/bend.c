@@ -60,13 +60,18 @@ enum way { FALLING, RISING };
 
 /* A bound on one side of x. */
 struct side_bound {
-	double x, v; /* x is minus the distance */
+	double x; /* minus the distance */
 	double bent[2]; /* for each way: v or -v, less what the turn can have added */
+	/* what this bound and the closer ones prove at x, whatever the rate is; of lower bounds, negated */
+	double any_rate;
 };
 
-/* Bounds of one kind on one side of x, the furthest first. */
+/* Bounds of one kind on one side of x. */
 struct side {
-	struct side_bound room[SIDE_MAX];
+	const struct bound *closest; /* of `all`; `step` from each one to the next further one */
+	ptrdiff_t step; /* -1: before x, 1: after it */
+	size_t all;
+	struct side_bound room[SIDE_MAX]; /* the furthest first */
 	size_t filled; /* the last ones of the room */
 	const struct side_bound *at; /* the n of them that are within reach */
 	size_t n;
@@ -74,29 +79,51 @@ struct side {
 
 /* All bounds around x. Those after x are mirrored in time, so rates have the other sign there. */
 struct around {
+	double x;
 	struct side low_before, high_before, low_after, high_after;
 };
 
-/* Bounds of one kind: indices [0, before) are at x or before it, [after, n) at x or after it. */
-struct place {
-	const struct bounds *b;
-	double x;
-	size_t before, after;
-};
-
-static struct place find_place(const struct bounds *b, double x)
+/* Begins both sides without bounds. A bound at x belongs to both. */
+static void begin_sides(const struct bounds *b, double x, struct side *before, struct side *after)
 {
-	struct place p = { b, x, bounds_from(b, x - 0.5), 0 };
+	size_t first = bounds_from(b, x - 0.5), end = first;
 
-	p.after = p.before;
-	while (p.before < b->n && b->at[p.before].x < x + 0.5)
-		p.before++;
-	return p;
+	while (end < b->n && b->at[end].x < x + 0.5)
+		end++;
+	before->closest = end ? &b->at[end - 1] : NULL;
+	before->step = -1;
+	before->all = end;
+	after->closest = &b->at[first];
+	after->step = 1;
+	after->all = b->n - first;
+	before->filled = after->filled = 0;
 }
 
-/* Keeps only the bounds up to `reach` from the closest. */
-static void limit_side(struct side *s, double reach)
+/* The kinds of bounds, by what their v is multiplied with so that smaller proves more. */
+enum kind { LOWER = -1, UPPER = 1 };
+
+static void add_to_side(struct side *s, enum kind kind, double x, double v)
 {
+	double bent = turn(x), any_rate = kind * v - CLOCK_RATE_MAX * x;
+	struct side_bound *at = &s->room[SIDE_MAX - 1 - s->filled];
+
+	if (s->filled++)
+		any_rate = smaller(any_rate, at[1].any_rate);
+	*at = (struct side_bound){ x, { v - bent, -v - bent }, any_rate };
+}
+
+/* Takes the bounds up to `reach` from the closest, and leaves out those beyond it. */
+static void limit_side(struct side *s, enum kind kind, double x, double reach)
+{
+	double away = (double)s->step;
+
+	while (s->filled < s->all && s->filled < SIDE_MAX) {
+		const struct bound *next = &s->closest[(ptrdiff_t)s->filled * s->step];
+
+		if (away * (next->x - s->closest->x) > reach)
+			break;
+		add_to_side(s, kind, away * (x - next->x), next->v);
+	}
 	s->n = s->filled;
 	s->at = s->room + SIDE_MAX - s->n;
 	while (s->n && s->room[SIDE_MAX - 1].x - s->at->x > reach) {
@@ -105,48 +132,15 @@ static void limit_side(struct side *s, double reach)
 	}
 }
 
-static void add_to_side(struct side *s, double x, double v)
+/* ---- one side of x ---- */
+
+/* Adds b to the n corners of the hull above earlier bounds. Returns how many there are then. */
+static inline size_t add_corner(struct bound *hull, size_t n, struct bound b)
 {
-	double bent = turn(x);
-
-	s->room[SIDE_MAX - ++s->filled] = (struct side_bound){ x, v, { v - bent, -v - bent } };
-}
-
-/* Takes further bounds up to `reach` from the closest, and leaves out those beyond it. */
-static void reach_before(struct side *s, const struct place *p, double reach)
-{
-	const struct bound *at = p->b->at;
-	size_t first = p->before;
-
-	for (size_t i = first - s->filled;
-	     i && s->filled < SIDE_MAX && at[first - 1].x - at[i - 1].x <= reach; i--)
-		add_to_side(s, at[i - 1].x - p->x, at[i - 1].v);
-	limit_side(s, reach);
-}
-
-static void reach_after(struct side *s, const struct place *p, double reach)
-{
-	const struct bound *at = p->b->at;
-	size_t first = p->after;
-
-	for (size_t i = first + s->filled;
-	     i < p->b->n && s->filled < SIDE_MAX && at[i].x - at[first].x <= reach; i++)
-		add_to_side(s, p->x - at[i].x, at[i].v);
-	limit_side(s, reach);
-}
-
-/* The corners of the hull above the bounds `least`, and the corner that a line of the rate touches from above. */
-struct corners {
-	struct bound at[SIDE_MAX];
-	size_t n, touched;
-};
-
-static inline void add_corner(struct corners *c, struct bound b)
-{
-	while (c->n >= 2 && bound_is_inside_hull(c->at[c->n - 2], c->at[c->n - 1], b, 1))
-		c->n--;
-	c->at[c->n++] = b;
-	c->touched = c->touched < c->n ? c->touched : c->n - 1;
+	while (n >= 2 && bound_is_inside_hull(hull[n - 2], hull[n - 1], b, 1))
+		n--;
+	hull[n] = b;
+	return n + 1;
 }
 
 static double rate_between(struct bound a, struct bound b)
@@ -154,24 +148,21 @@ static double rate_between(struct bound a, struct bound b)
 	return (b.v - a.v) / (b.x - a.x);
 }
 
-/*
- * The least of the rates from a corner to the point b after all of them, if it is below `rate`. The corner that it is
- * from is not before the one that `rate` is from.
- */
-static double least_rate(struct corners *c, struct bound b, double rate)
+/* The least of the rates from a corner to the point b after all of them, if it is below `rate`. *touched is the corner
+ * that `rate` is from; a smaller rate is from none before it. */
+static inline double least_rate(const struct bound *hull, size_t n, size_t *touched, struct bound b,
+				double rate)
 {
-	size_t i = c->touched;
+	size_t i = *touched < n ? *touched : n - 1;
 	double out, next;
 
-	if (!c->n)
+	if (!n)
 		return rate;
-	out = rate_between(c->at[i], b);
-	for (; i + 1 < c->n && (next = rate_between(c->at[i + 1], b)) <= out; i++)
+	out = rate_between(hull[i], b);
+	for (; i + 1 < n && (next = rate_between(hull[i + 1], b)) <= out; i++)
 		out = next;
-	if (out >= rate)
-		return rate;
-	c->touched = i;
-	return out;
+	*touched = out < rate ? i : *touched;
+	return smaller(out, rate);
 }
 
 /* A line above the offset: its value at x, and its rate towards x. */
@@ -181,7 +172,8 @@ struct line {
 
 /* One side of x, where the rate only falls towards x. */
 struct falling {
-	struct corners corners; /* of the hull above the bounds `least` */
+	struct bound hull[SIDE_MAX]; /* the corners of the hull above the bounds `least` */
+	size_t corners;
 	struct line
 		lines[SIDE_MAX]; /* lines[i] is the lowest at x of those through most->at[0..i] */
 	double rate; /* the largest rate at x */
@@ -196,37 +188,37 @@ struct falling {
 static void follow(const struct side *least, const struct side *most, enum way way,
 		   struct falling *out)
 {
-	struct corners *c = &out->corners;
+	const struct side_bound *l = least->at, *end = l + least->n;
 	struct line lowest = { INFINITY, CLOCK_RATE_MAX };
+	size_t corners = 0, touched = 0, n = most->n;
 	double rate = CLOCK_RATE_MAX;
-	size_t n = 0;
 
-	c->n = c->touched = 0;
-	for (size_t i = 0; i < most->n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		struct bound b = { most->at[i].x, most->at[i].bent[way] };
 		double v;
 
-		for (; n < least->n && least->at[n].x < b.x; n++)
-			add_corner(c, (struct bound){ least->at[n].x, least->at[n].bent[way] });
-		rate = least_rate(c, b, rate);
+		for (; l < end && l->x < b.x; l++)
+			corners = add_corner(out->hull, corners, (struct bound){ l->x, l->bent[way] });
+		rate = least_rate(out->hull, corners, &touched, b, rate);
 		v = b.v - rate * b.x;
 		if (v < lowest.v)
 			lowest = (struct line){ v, rate };
 		out->lines[i] = lowest;
 	}
-	for (; n < least->n && least->at[n].x < -1; n++)
-		add_corner(c, (struct bound){ least->at[n].x, least->at[n].bent[way] });
+	for (; l < end && l->x < -1; l++)
+		corners = add_corner(out->hull, corners, (struct bound){ l->x, l->bent[way] });
+	out->corners = corners;
 	out->rate = rate;
 }
 
 /* The value at x of the lowest chord from the upper bounds on one side to the point b on the other side, for an offset
- * that bends up. `rising` has the corners of the hull below these upper bounds, negated. */
+ * that bends up. `rising` has the hull below these upper bounds, negated. */
 static double lowest_chord(const struct falling *rising, struct bound b)
 {
 	double out = INFINITY;
 
-	for (size_t i = 0; i < rising->corners.n; i++) {
-		struct bound a = rising->corners.at[i];
+	for (size_t i = 0; i < rising->corners; i++) {
+		struct bound a = rising->hull[i];
 
 		out = smaller((b.v * a.x - a.v * b.x) / (a.x + b.x), out);
 	}
@@ -270,35 +262,35 @@ static double highest_before_peak(const struct falling *near, const struct falli
 	return smaller(any, larger(found, chord));
 }
 
-/* The interval that the closest bounds prove, whatever the rate is. */
-static double closest(const struct side *before, const struct side *after, int sign)
+static double at_any_rate(const struct side *s)
 {
-	double out = INFINITY, v;
-
-	for (size_t i = 0; i < before->n; i++) {
-		v = sign * before->at[i].v - CLOCK_RATE_MAX * before->at[i].x;
-		out = v < out ? v : out;
-	}
-	for (size_t i = 0; i < after->n; i++) {
-		v = sign * after->at[i].v - CLOCK_RATE_MAX * after->at[i].x;
-		out = v < out ? v : out;
-	}
-	return out;
+	return s->n ? s->room[SIDE_MAX - 1 - (s->n - 1)].any_rate : INFINITY;
 }
 
-static void look_around(const struct place *low, const struct place *high, double reach,
-			struct around *a)
+/* The interval that the bounds prove, whatever the rate is. */
+static struct interval any_rate_before(const struct around *a)
 {
-	reach_before(&a->low_before, low, reach);
-	reach_before(&a->high_before, high, reach);
-	reach_after(&a->low_after, low, reach);
-	reach_after(&a->high_after, high, reach);
+	return (struct interval){ -at_any_rate(&a->low_before), at_any_rate(&a->high_before) };
 }
 
-static struct interval at_any_rate(const struct around *a)
+static struct interval any_rate_after(const struct around *a)
 {
-	return (struct interval){ -closest(&a->low_before, &a->low_after, -1),
-				  closest(&a->high_before, &a->high_after, 1) };
+	return (struct interval){ -at_any_rate(&a->low_after), at_any_rate(&a->high_after) };
+}
+
+static struct interval any_rate_around(const struct around *a)
+{
+	struct interval before = any_rate_before(a), after = any_rate_after(a);
+
+	return (struct interval){ larger(before.lo, after.lo), smaller(before.hi, after.hi) };
+}
+
+static void look_around(struct around *a, double reach)
+{
+	limit_side(&a->low_before, LOWER, a->x, reach);
+	limit_side(&a->high_before, UPPER, a->x, reach);
+	limit_side(&a->low_after, LOWER, a->x, reach);
+	limit_side(&a->high_after, UPPER, a->x, reach);
 }
 
 static bool is_empty(struct interval in)
@@ -346,14 +338,9 @@ static double reach_for(struct interval any)
  * hold, or those after it. */
 static struct bend broken(const struct around *a)
 {
-	static const struct side nothing;
 	const struct interval any_rate = { -CLOCK_RATE_MAX, CLOCK_RATE_MAX };
-	struct interval before = { -closest(&a->low_before, &nothing, -1),
-				   closest(&a->high_before, &nothing, 1) };
-	struct interval after = { -closest(&nothing, &a->low_after, -1),
-				  closest(&nothing, &a->high_after, 1) };
-	struct interval both = { smaller(before.lo, after.lo),
-				 larger(before.hi, after.hi) };
+	struct interval before = any_rate_before(a), after = any_rate_after(a);
+	struct interval both = { smaller(before.lo, after.lo), larger(before.hi, after.hi) };
 
 	return (struct bend){
 		.peak = both,
@@ -372,30 +359,30 @@ static bool is_sparse(const struct around *a)
 
 bool bend_at(const struct bounds *low, const struct bounds *high, double x, struct bend *out)
 {
-	const struct place in_low = find_place(low, x), in_high = find_place(high, x);
-	struct around a;
 	struct interval any;
+	struct around a;
 	double reach;
 
 	if (!low->n || !high->n)
 		return false;
-	a.low_before.filled = a.high_before.filled = 0;
-	a.low_after.filled = a.high_after.filled = 0;
-	look_around(&in_low, &in_high, FIRST_REACH_NS, &a);
-	reach = reach_for(at_any_rate(&a));
-	look_around(&in_low, &in_high, reach, &a);
+	a.x = x;
+	begin_sides(low, x, &a.low_before, &a.low_after);
+	begin_sides(high, x, &a.high_before, &a.high_after);
+	look_around(&a, FIRST_REACH_NS);
+	reach = reach_for(any_rate_around(&a));
+	look_around(&a, reach);
 	if (is_sparse(&a)) {
 		reach = ENVELOPE_REACH_NS;
-		look_around(&in_low, &in_high, reach, &a);
+		look_around(&a, reach);
 	}
-	any = at_any_rate(&a);
+	any = any_rate_around(&a);
 	while (!bend_within(&a, any, out)) {
 		reach /= 2;
 		if (reach < REACH_LEAST_NS) {
 			*out = broken(&a);
 			return isfinite(out->peak.lo) && isfinite(out->peak.hi);
 		}
-		look_around(&in_low, &in_high, reach, &a);
+		look_around(&a, reach);
 	}
 	return true;
 }

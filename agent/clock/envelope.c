@@ -85,15 +85,19 @@ static int64_t bucket_of(double x)
 
 void bounds_add(struct bounds *b, struct bound new, int sign, double rate)
 {
-	int64_t bucket = bucket_of(new.x), last = INT64_MIN;
 	size_t i = b->n;
 
-	while (i && (last = bucket_of(b->at[i - 1].x)) > bucket)
-		i--;
-	if (i && last == bucket) {
-		if (is_tighter(new, b->at[i - 1], sign, rate))
-			b->at[i - 1] = new;
-		return;
+	/* Most are in a bucket of their own, after all others. */
+	if (i && new.x - b->at[i - 1].x < BUCKET_NS) {
+		int64_t bucket = bucket_of(new.x), last = bucket + 1;
+
+		while (i && (last = bucket_of(b->at[i - 1].x)) > bucket)
+			i--;
+		if (i && last == bucket) {
+			if (is_tighter(new, b->at[i - 1], sign, rate))
+				b->at[i - 1] = new;
+			return;
+		}
 	}
 	bounds_insert(b, i, new);
 	if (b->n >= BUCKETS)
