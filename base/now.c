@@ -90,6 +90,40 @@ uint64_t now_source(void)
 	return n > 0 ? hash : 0;
 }
 
+#define TICK_READINGS 256
+
+int64_t now_tick_of(const int64_t *readings, size_t n)
+{
+	int64_t shortest = INT64_MAX;
+	bool repeated = false;
+
+	for (size_t i = 1; i < n; i++) {
+		int64_t moved = readings[i] - readings[i - 1];
+
+		if (!moved)
+			repeated = true;
+		else if (moved < shortest)
+			shortest = moved;
+	}
+	/* Whole nanoseconds: a tick may be a part of one longer. */
+	return repeated && shortest < INT64_MAX ? shortest + 1 : 0;
+}
+
+int64_t now_raw_tick_ns(void)
+{
+	int64_t readings[TICK_READINGS], tick;
+	struct timespec resolution = { 0 };
+
+	for (size_t i = 0; i < TICK_READINGS; i++)
+		readings[i] = now_raw_ns();
+	tick = now_tick_of(readings, TICK_READINGS);
+	/* A machine whose clock is the timer interrupt says so. */
+	if (!clock_getres(CLOCK_MONOTONIC_RAW, &resolution) && resolution.tv_nsec > tick &&
+	    resolution.tv_nsec > 1)
+		tick = resolution.tv_nsec;
+	return tick;
+}
+
 /* The first bytes of the kernel's struct vmclock_abi, little-endian. */
 enum {
 	VMCLOCK_MAGIC = 0x4b4c4356,

@@ -61,6 +61,11 @@ int64_t now_suspended_ns(void);
 /* The kernel's clocksource: a number for its name; 0 = unknown. */
 uint64_t now_source(void);
 
+/* The tick of the raw clock: it reads up to this much early. 0 = shorter than a reading takes, as on most machines.
+ * now_tick_of(): the same, from n readings that were taken one right after the other. */
+int64_t now_raw_tick_ns(void);
+int64_t now_tick_of(const int64_t *readings, size_t n);
+
 /* A number that this machine's hypervisor changes when it disrupts the clock, for example by a live
  * migration; 0 = unknown: there is no /dev/vmclock0. now_disruption_in() reads another file, for tests. */
 uint64_t now_disruption(void);

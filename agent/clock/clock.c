@@ -337,7 +337,7 @@ int clock_set_peer(struct clock *c, const struct clock_peer *peer, struct err *e
 	}
 	if (!c->has_epoch || c->epoch != peer->epoch)
 		clock_estimator_reset(c->estimator);
-	exchange_begin(&c->exchange, peer->cookie, peer->epoch);
+	exchange_begin(&c->exchange, peer->cookie, peer->epoch, now_raw_tick_ns());
 	c->key = peer->key;
 	c->stream = peer->stream;
 	c->stream_arg = peer->stream_arg;

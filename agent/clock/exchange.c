@@ -7,9 +7,9 @@
 #define SENT_MAX_NS    INT64_C(10000000)
 #define DEPARTURES_MAX 32 /* a departure is looked up among this many newest probes */
 
-void exchange_begin(struct exchange *x, uint64_t cookie, uint64_t epoch)
+void exchange_begin(struct exchange *x, uint64_t cookie, uint64_t epoch, int64_t tick_ns)
 {
-	*x = (struct exchange){ .cookie = cookie, .epoch = epoch };
+	*x = (struct exchange){ .cookie = cookie, .epoch = epoch, .tick_ns = tick_ns };
 }
 
 static struct exchange_probe *find_probe(struct exchange *x, uint32_t seq)
@@ -92,10 +92,11 @@ int exchange_take_reply(struct exchange *x, const struct probe *p, int64_t t4_ns
 	request_by_kernel = p->flags & PROBE_KERNEL && asked->t1_kernel_ns;
 	asked->state = EXCHANGE_ANSWERED;
 	asked->sample = (struct clock_sample){
-		.t1_ns = better_departure(x, asked->t1_kernel_ns, asked->t1_user_ns, t4_ns),
+		.t1_ns = better_departure(x, asked->t1_kernel_ns, asked->t1_user_ns, t4_ns) -
+			 x->tick_ns,
 		.t2_ns = p->t2_ns,
 		.t3_ns = p->t3_ns,
-		.t4_ns = t4_ns,
+		.t4_ns = t4_ns + x->tick_ns,
 	};
 	x->answered++;
 	x->kernel = x->kernel << 1 | (kernel && request_by_kernel);

@@ -28,6 +28,7 @@ struct exchange_probe {
 
 struct exchange {
 	uint64_t cookie, epoch;
+	int64_t tick_ns; /* of the host clock */
 	uint32_t seq; /* of the last probe */
 	struct exchange_probe probes[EXCHANGE_PROBES];
 	uint32_t answered;
@@ -36,8 +37,9 @@ struct exchange {
 	uint64_t kernel;
 };
 
-/* Forgets all probes under way and every count. */
-void exchange_begin(struct exchange *x, uint64_t cookie, uint64_t epoch);
+/* Forgets all probes under way and every count. The host clock reads up to tick_ns early: samples get times that are
+ * right for every reading of a tick. */
+void exchange_begin(struct exchange *x, uint64_t cookie, uint64_t epoch, int64_t tick_ns);
 
 /* The probe to be sent next, as datagram `id` of socket `path`; t1_ns was read just before. */
 struct probe exchange_make_probe(struct exchange *x, int path, uint32_t id, int64_t t1_ns);

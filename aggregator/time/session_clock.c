@@ -66,6 +66,7 @@ void session_clock_load(struct session_clock *c, const char *spool, bool needed)
 	int64_t raw_ns, real_ns;
 	char boot_id[64];
 
+	c->tick_ns = now_raw_tick_ns();
 	read_boot_id(boot_id, sizeof(boot_id));
 	now_pair_ns(&raw_ns, &real_ns, NULL);
 	c->kept = load(c, path, boot_id) &&

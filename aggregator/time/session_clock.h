@@ -14,6 +14,7 @@
 
 struct session_clock {
 	int64_t shift_ns; /* session clock = CLOCK_MONOTONIC_RAW + this */
+	int64_t tick_ns; /* it reads up to this much early */
 	uint64_t epoch; /* random; agents measure anew when it changes */
 	bool kept; /* it is the clock of the previous run */
 };

@@ -110,7 +110,7 @@ static void on_probe(void *arg, const void *data, size_t len, int64_t raw_ns,
 		return;
 	}
 	ts->stats.probes++;
-	p.t2_ns = raw_ns + ts->env.clock->shift_ns;
+	p.t2_ns = raw_ns + ts->env.clock->shift_ns + ts->env.clock->tick_ns; /* never early */
 	p.flags = from->kernel ? PROBE_KERNEL : 0;
 	answer(ts, h, &p, from);
 }
@@ -118,7 +118,7 @@ static void on_probe(void *arg, const void *data, size_t len, int64_t raw_ns,
 bool time_service_answer(struct time_service *ts, struct host *h, const uint8_t *packet,
 			 uint8_t reply[PROBE_BYTES])
 {
-	int64_t t2_ns = session_clock_now(ts->env.clock);
+	int64_t t2_ns = session_clock_now(ts->env.clock) + ts->env.clock->tick_ns;
 	const char *why = "not a probe of this agent";
 	struct probe p;
 

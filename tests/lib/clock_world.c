@@ -66,12 +66,29 @@ static bool is_within(struct clock_event e, int64_t t)
 	return t >= e.at_ns && (!e.for_ns || t < e.at_ns + e.for_ns);
 }
 
-/* 24 ticks are a microsecond. */
-static int64_t whole_ticks(int64_t host_ns)
+static int64_t whole_ticks(int64_t host_ns, int mhz)
 {
 	int64_t us = host_ns / 1000;
 
-	return us * 1000 + host_ns % 1000 * 24 / 1000 * 1000 / 24;
+	return us * 1000 + host_ns % 1000 * mhz / 1000 * 1000 / mhz;
+}
+
+/* What now_raw_tick_ns() finds. */
+static int64_t tick_of(const struct clock_world *w)
+{
+	return w->ticks_mhz ? 1000 / w->ticks_mhz + (1000 % w->ticks_mhz != 0) : 0;
+}
+
+/* How far the host's clock has jumped ahead. */
+static int64_t jump_of(const struct clock_world *w, int64_t t)
+{
+	int64_t since = t - w->step_at_ns, out = 0;
+
+	if (w->step_ns > 0 && since >= 0)
+		out += w->step_ns;
+	if (w->step_ns > 0 && w->step_again_ns && since >= w->step_again_ns)
+		out += w->step_ns;
+	return out;
 }
 
 int64_t world_host_ns(const struct clock_world *w, int64_t t_ns)
@@ -79,7 +96,6 @@ int64_t world_host_ns(const struct clock_world *w, int64_t t_ns)
 	int64_t run = run_of(w, t_ns);
 	double moved = (double)run * w->drift_ppm * 1e-6 +
 		       (double)past_of(w->rate_step, run) * w->rate_step_ppm * 1e-6;
-	int64_t jumped = w->step_ns > 0 && t_ns >= w->step_at_ns ? w->step_ns : 0;
 	int64_t host_ns;
 
 	if (w->wander_ppm != 0) {
@@ -88,8 +104,8 @@ int64_t world_host_ns(const struct clock_world *w, int64_t t_ns)
 		moved += w->wander_ppm * 1e-6 / turn *
 			 sin(turn * (double)run + 2 * M_PI * w->wander_turn);
 	}
-	host_ns = EPOCH_NS + run + w->offset_ns + llround(moved) + jumped;
-	return w->ticks_24mhz ? whole_ticks(host_ns) : host_ns;
+	host_ns = EPOCH_NS + run + w->offset_ns + llround(moved) + jump_of(w, t_ns);
+	return w->ticks_mhz ? whole_ticks(host_ns, w->ticks_mhz) : host_ns;
 }
 
 /* ---- the link ---- */
@@ -141,6 +157,8 @@ static int64_t arrival_of(struct way *way, const struct clock_world *w, int64_t 
 
 	if (world_uniform() < w->late)
 		return out + LATE_NS; /* by another path: out of order */
+	if (w->reorders)
+		return out;
 	way->free_ns = out > way->free_ns ? out : way->free_ns;
 	return way->free_ns;
 }
@@ -182,10 +200,11 @@ static void probe(const struct clock_world *w, struct way *there, struct way *ba
 	int64_t leaves = arrives + 3000;
 	int64_t returns = unfrozen(w, arrival_of(back, w, leaves));
 	struct clock_sample s = {
-		.t1_ns = world_host_ns(w, t),
+		/* as agent/clock/exchange.c makes samples */
+		.t1_ns = world_host_ns(w, t) - tick_of(w),
 		.t2_ns = world_session_ns(arrives),
 		.t3_ns = world_session_ns(w->late_stamps ? leaves - 2500 : leaves),
-		.t4_ns = world_host_ns(w, returns),
+		.t4_ns = world_host_ns(w, returns) + tick_of(w),
 	};
 
 	if (is_lost(w))

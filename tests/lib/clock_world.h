@@ -24,12 +24,14 @@ struct clock_event {
 struct clock_world {
 	const char *name;
 	int64_t offset_ns; /* host - session at t = 0 */
-	bool ticks_24mhz; /* the host reads a counter of 24 MHz: its times are whole ticks */
+	int ticks_mhz; /* the host reads a counter of this frequency: its times are whole ticks; 0 = finer */
 	double drift_ppm;
 	double wander_ppm, wander_s; /* peak of a sine in the rate, and its period */
 	double wander_turn; /* 0 .. 1: where in its period the world begins */
 	int64_t step_at_ns,
 		step_ns; /* the host's clock jumps then; a negative one stops it that long */
+	int64_t step_again_ns; /* so long after that it jumps once more, if step_ns is positive; 0 = never */
+	bool is_moved; /* a virtual machine: rate_step is at step_at_ns, too */
 	struct clock_event rate_step; /* the drift is rate_step_ppm more then */
 	double rate_step_ppm;
 	bool is_excursion; /* the rate steps back after 0.3 s to rate_step.for_ns */
@@ -45,6 +47,7 @@ struct clock_world {
 	double load; /* of JITTER_QUEUE; 0 = 0.7 */
 	double burst; /* mean length of losses in a row; 0 = each by itself */
 	double loss, twice, late; /* shares of the probes: lost, answered twice, 50 ms late */
+	bool reorders; /* packets pass each other */
 	int64_t every_ns; /* between trains */
 	int train;
 	int64_t gap_ns; /* between the probes of a train */

@@ -85,12 +85,18 @@ const struct world_case world_cases[] = {
 	{ { "asymmetry drifts to 2 ms",		KERNEL, PAIRS, OFFSET, WANDER, .moving = { 0, 60 * NS_PER_S }, .moving_there_ns = 2 * NS_PER_MS }, { 0, 0, 0 } },
 	{ { "a worse link for a while",		KERNEL, PAIRS, OFFSET, WANDER, WORSE }, { 0, 0, 0 } },
 	{ { "the same, rate step 90 ppm",	KERNEL, PAIRS, OFFSET, WANDER, WORSE, RATE_STEP(90) }, { 0, 0, 0 } },
-	{ { "a counter of 24 MHz",		KERNEL, PAIRS, OFFSET, WANDER, .ticks_24mhz = true }, { 200, 500, 2000 } },
+	{ { "a counter of 24 MHz",		KERNEL, PAIRS, OFFSET, WANDER, .ticks_mhz = 24 }, { 200, 500, 2000 } },
+	{ { "24 MHz, a path of 30 ns",		.there_ns = 30, .back_ns = 30, .jitter = JITTER_SPIKES, .jitter_ns = 5, PAIRS, OFFSET, WANDER, .ticks_mhz = 24 }, { 0, 0, 0 } },
+	{ { "a counter of 1 MHz",		KERNEL, PAIRS, OFFSET, WANDER, .ticks_mhz = 1 }, { 0, 0, 0 } },
 	{ { "satellite",			.there_ns = 300 * NS_PER_MS, .back_ns = 290 * NS_PER_MS, .jitter_ns = 2 * NS_PER_MS, TRAINS, OFFSET, WANDER }, { 0, 0, 0 } },
 	{ { "loss 60 %",			KERNEL, PAIRS, OFFSET, WANDER, .loss = 0.6 }, { 0, 0, 0 } },
 	{ { "there and back, loss 60 %",	KERNEL, PAIRS, OFFSET, WANDER, EXCURSION, .loss = 0.6 }, { 0, 0, 0 } },
 	{ { "loss 60 % in bursts, exp 200 us",	EXP200, PAIRS, OFFSET, WANDER, .loss = 0.6, .burst = 20 }, { 0, 0, 0 } },
 	{ { "suspended for 20 s",		KERNEL, PAIRS, OFFSET, WANDER, .step_at_ns = 33333333333, .step_ns = -20 * NS_PER_S }, { 0, 0, 0 } },
+	{ { "moved: a step and another rate",	KERNEL, PAIRS, OFFSET, WANDER, RATE_STEP(90), .step_at_ns = SOME_NS, .step_ns = 50 * NS_PER_MS, .is_moved = true }, { 0, 0, 0 } },
+	{ { "two steps within 5 s",		KERNEL, PAIRS, OFFSET, WANDER, .step_at_ns = SOME_NS, .step_ns = 50 * NS_PER_MS, .step_again_ns = 5 * NS_PER_S }, { 0, 0, 0 } },
+	{ { "longer one way for a while",	KERNEL, PAIRS, OFFSET, WANDER, .bad = { SOME_NS, 20 * NS_PER_S }, .bad_there_ns = 500 * US }, { 0, 0, 0 } },
+	{ { "packets pass each other",		EXP200, SINGLES, OFFSET, WANDER, .reorders = true }, { 0, 0, 0 } },
 	{ { "frozen for 5 s",			KERNEL, PAIRS, OFFSET, WANDER, .frozen = { SOME_NS, 5 * NS_PER_S } }, { 0, 0, 0 } },
 };
 /* clang-format on */
@@ -175,6 +181,8 @@ struct clock_world world_vary(const struct clock_world *w, int64_t from_ns, int6
 	if (w->step_ns > 0)
 		out.step_ns = llround((double)w->step_ns * between_log(1, 20));
 	out.rate_step.at_ns = llround(between((double)from_ns, (double)to_ns));
+	if (w->is_moved)
+		out.rate_step.at_ns = out.step_at_ns;
 	if (w->is_excursion) {
 		out.rate_step_ppm = either_sign(between_log(10, w->rate_step_ppm));
 		out.rate_step.for_ns = llround(between_log(0.3e9, (double)w->rate_step.for_ns));
@@ -185,6 +193,12 @@ struct clock_world world_vary(const struct clock_world *w, int64_t from_ns, int6
 	if (w->bad.for_ns)
 		out.bad.for_ns = llround(between_log(1e9, (double)(to_ns - from_ns)));
 	return out;
+}
+
+/* The last jump. */
+static int64_t jumped_at(const struct clock_world *w)
+{
+	return w->step_at_ns + w->step_again_ns;
 }
 
 /* Happened so recently that nothing can show it yet. */
@@ -198,6 +212,7 @@ static bool is_just_broken(const struct clock_world *w, int64_t now_ns)
 {
 	return (w->step_ns && is_recent(w->step_at_ns, now_ns,
 					STEP_KNOWN_NS + (w->step_ns < 0 ? -w->step_ns : 0))) ||
+	       (w->step_again_ns && is_recent(jumped_at(w), now_ns, STEP_KNOWN_NS)) ||
 	       (fabs(w->rate_step_ppm) > RATE_BREAKS_PPM &&
 		(is_recent(w->rate_step.at_ns, now_ns, 2 * STEP_KNOWN_NS) ||
 		 (w->rate_step.for_ns &&
@@ -249,7 +264,7 @@ void world_judge_capture(const struct clock_world *kind, size_t instants, struct
 /* A step is unknown until probes have met it, a rate until it has moved the offset out of the bound. */
 static bool is_unknown_step(const struct clock_world *w, int64_t now_ns, int64_t at_ns)
 {
-	int64_t end_ns = w->step_at_ns + (w->step_ns < 0 ? -w->step_ns : 0);
+	int64_t end_ns = jumped_at(w) + (w->step_ns < 0 ? -w->step_ns : 0);
 	int64_t rate_end_ns = w->rate_step.at_ns + w->rate_step.for_ns;
 
 	if (w->step_ns && at_ns >= w->step_at_ns && now_ns < end_ns + STEP_KNOWN_NS)

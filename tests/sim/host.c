@@ -142,6 +142,11 @@ uint64_t now_source(void)
 	return 1;
 }
 
+int64_t now_raw_tick_ns(void)
+{
+	return 0;
+}
+
 uint64_t now_disruption(void)
 {
 	return 0;

@@ -111,8 +111,23 @@ static void test_disruption(void)
 	CHECK_EQ(now_disruption_in(path), 0);
 }
 
+/* A counter of 24 MHz, one that moves in each reading, and one that did not move while it was read. */
+static void test_tick(void)
+{
+	const int64_t coarse[] = { 0, 0, 41, 41, 83, 125, 5000, 5000, 5041 };
+	const int64_t fine[] = { 0, 19, 37, 56, 1200 };
+	const int64_t still[] = { 7, 7, 7 };
+
+	CHECK_EQ(now_tick_of(coarse, 9), 42);
+	CHECK_EQ(now_tick_of(fine, 5), 0);
+	CHECK_EQ(now_tick_of(still, 3), 0);
+	CHECK_EQ(now_tick_of(still, 0), 0);
+	CHECK(now_raw_tick_ns() >= 0);
+}
+
 int main(void)
 {
+	test_tick();
 	test_disruption();
 	test_wall_error_is_unknown();
 	test_step();

@@ -24,7 +24,7 @@ static void test_user_stamps(void)
 	struct clock_sample out[EXCHANGE_SAMPLES];
 	struct probe p, reply;
 
-	exchange_begin(&x, COOKIE, EPOCH);
+	exchange_begin(&x, COOKIE, EPOCH, 0);
 	CHECK(!exchange_is_kernel(&x));
 	p = exchange_make_probe(&x, 0, 0, 1000);
 	CHECK_EQ(p.type, PROBE_REQUEST);
@@ -40,13 +40,31 @@ static void test_user_stamps(void)
 	CHECK(!exchange_is_kernel(&x));
 }
 
+/* A clock with a tick of 42 ns may have been 42 ns further when it was read. */
+static void test_ticks(void)
+{
+	static struct exchange x;
+	struct clock_sample out[EXCHANGE_SAMPLES];
+	struct probe p, reply;
+
+	exchange_begin(&x, COOKIE, EPOCH, 42);
+	p = exchange_make_probe(&x, 0, 0, 1000);
+	CHECK_EQ(p.t1_ns, 1000);
+	reply = reply_to(&p);
+	CHECK_EQ(exchange_take_reply(&x, &reply, 1300, false, out), 1);
+	CHECK_EQ(out[0].t1_ns, 958);
+	CHECK_EQ(out[0].t2_ns, 1100);
+	CHECK_EQ(out[0].t3_ns, 1110);
+	CHECK_EQ(out[0].t4_ns, 1342);
+}
+
 static void test_kernel_stamps(void)
 {
 	static struct exchange x;
 	struct clock_sample out[EXCHANGE_SAMPLES];
 	struct probe first, second, reply;
 
-	exchange_begin(&x, COOKIE, EPOCH);
+	exchange_begin(&x, COOKIE, EPOCH, 0);
 	first = exchange_make_probe(&x, 2, 9, 1000);
 	exchange_set_departure(&x, 1, 9, 1001); /* another socket's */
 	exchange_set_departure(&x, 2, 9, 1020);
@@ -85,7 +103,7 @@ static void test_impossible_stamps(void)
 	struct probe p, reply;
 
 	for (size_t i = 0; i < 2; i++) {
-		exchange_begin(&x, COOKIE, EPOCH);
+		exchange_begin(&x, COOKIE, EPOCH, 0);
 		p = exchange_make_probe(&x, 0, 0, 1000);
 		exchange_set_departure(&x, 0, 0, departures[i]);
 		reply = reply_to(&p);
@@ -112,7 +130,7 @@ static void test_foreign_replies(void)
 	struct clock_sample out[EXCHANGE_SAMPLES];
 	struct probe p, good, bad;
 
-	exchange_begin(&x, COOKIE, EPOCH);
+	exchange_begin(&x, COOKIE, EPOCH, 0);
 	p = exchange_make_probe(&x, 0, 0, 1000);
 	good = reply_to(&p);
 	bad = good;
@@ -141,6 +159,7 @@ static void test_foreign_replies(void)
 int main(void)
 {
 	test_user_stamps();
+	test_ticks();
 	test_kernel_stamps();
 	test_impossible_stamps();
 	test_foreign_replies();
