@@ -135,8 +135,8 @@ void clock_history_guess(const struct clock_evidence *e, const struct bend *bend
 			 struct clock_knot *k);
 
 /*
- * The knot of a model of now, with its guess. Assumes that the rate has not stepped since the last bounds. *drift is how far the
- * rate may stray from the pace's where there are no bounds.
+ * The knot of a model of now, with its guess. Assumes that the rate has not stepped since the last bounds. *drift is
+ * how far the rate may stray from the pace's where there are no bounds.
  */
 bool clock_history_make_knot_now(const struct clock_history *h, const struct clock_pace *p,
 				 int64_t at_ns, struct clock_knot *out, double *drift);
