@@ -198,7 +198,8 @@ static void follow(const struct side *least, const struct side *most, enum way w
 		double v;
 
 		for (; l < end && l->x < b.x; l++)
-			corners = add_corner(out->hull, corners, (struct bound){ l->x, l->bent[way] });
+			corners = add_corner(out->hull, corners,
+					     (struct bound){ l->x, l->bent[way] });
 		rate = least_rate(out->hull, corners, &touched, b, rate);
 		v = b.v - rate * b.x;
 		if (v < lowest.v)
@@ -256,7 +257,8 @@ static double highest_before_peak(const struct falling *near, const struct falli
 		double v = larger(highest_at_peak(near, l, from), highest_at_peak(near, l, -s->x));
 
 		found = larger(smaller(v, chord), found);
-		chord = smaller(lowest_chord(near, (struct bound){ s->x, -s->bent[opposite] }), chord);
+		chord = smaller(lowest_chord(near, (struct bound){ s->x, -s->bent[opposite] }),
+				chord);
 		from = -s->x;
 	}
 	return smaller(any, larger(found, chord));

@@ -138,7 +138,8 @@ static inline double reach_of(struct bound b, double x, struct pace p, double si
 static double tightest_at(const struct bounds *b, struct range r, double x, struct pace p,
 			  double sign)
 {
-	double even = -INFINITY, odd = -INFINITY; /* two, since each comparison waits for the last one */
+	double even = -INFINITY,
+	       odd = -INFINITY; /* two, since each comparison waits for the last one */
 	uint32_t i = r.from;
 
 	for (; i + 1 < r.to; i += 2) {

@@ -77,8 +77,8 @@ static double excursion_rate(const struct spot *s, int sign)
 	base1 -= CLOCK_TURN_MAX * gap1;
 	base = smaller(base0, base1);
 	return smaller(largest_rate(base0, larger(0, climb0 - base0 * gap0), base1,
-				 larger(0, climb1 - base1 * gap1)),
-		    base + larger(0, climb - base * (gap0 + gap1)) / CLOCK_EXCURSION_NS);
+				    larger(0, climb1 - base1 * gap1)),
+		       base + larger(0, climb - base * (gap0 + gap1)) / CLOCK_EXCURSION_NS);
 }
 
 /*

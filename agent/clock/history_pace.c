@@ -220,8 +220,8 @@ static void find_pace_at(struct clock_history *h, const struct grid *g, struct p
 
 	p->proved = proved.drift;
 	p->wander = find_wander(h, g, proved);
-	wander = larger(p->wander,
-		      smaller(WANDER_LEAST * WANDER_SPAN_NS / larger(p->span_ns, 1), CLOCK_STRAY_MAX));
+	wander = larger(p->wander, smaller(WANDER_LEAST * WANDER_SPAN_NS / larger(p->span_ns, 1),
+					   CLOCK_STRAY_MAX));
 	p->pace = (struct pace){ proved.rate, proved.drift + wander };
 	limit_pace(p);
 	find_hidden_wander(h, g, p);
