@@ -32,8 +32,8 @@ int folder_open_file(int folder, const char *leaf, struct store_stat *out);
 /* As store_ops.list. */
 MUST_CHECK int folder_list(int root, const struct store_list *list, struct err *e);
 
-/* Removes the temporary files that interrupted puts left before `before_ns` (Unix time); returns how
- * many. */
+/* Removes the temporary files that killed puts left: those that no process has locked, and those from before
+ * `before_ns` (Unix time), for file systems without locks. Returns how many. */
 size_t folder_sweep(int root, int64_t before_ns);
 
 #endif

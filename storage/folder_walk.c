@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -179,13 +180,22 @@ int folder_list(int root, const struct store_list *list, struct err *e)
 	return list_folder(&l, fd, e);
 }
 
+/* A put holds a lock on its file. The lock is kept until the file is removed, so a put that has just made it notices. */
 static bool sweep_file(int folder, const char *name, int64_t before_ns)
 {
 	struct store_stat st;
+	bool swept;
+	int fd;
 
-	return !strncmp(name, STORE_TEMP_PREFIX, strlen(STORE_TEMP_PREFIX)) &&
-	       !folder_stat(folder, name, &st) && st.modified_ns < before_ns &&
-	       !unlinkat(folder, name, 0);
+	if (strncmp(name, STORE_TEMP_PREFIX, strlen(STORE_TEMP_PREFIX)) != 0 ||
+	    folder_stat(folder, name, &st))
+		return false;
+	/* NFS locks only what is open for writing */
+	fd = openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	swept = (st.modified_ns < before_ns || (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB))) &&
+		!unlinkat(folder, name, 0);
+	folder_close(fd);
+	return swept;
 }
 
 static size_t sweep_folder(int take_fd, int64_t before_ns);

@@ -2,12 +2,14 @@
 /*
  * file://: an object is a file, its key the path below the root. A put writes a hidden temporary file
  * beside the final name and renames it when all is on disk, so a reader has the old or the new file
- * open, and a crash leaves a temporary file, never half an object.
+ * open, and a crash leaves a temporary file, never half an object. The put holds a lock (flock) on its temporary
+ * file, so the next open knows which files are of puts that were killed, and removes them.
  */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,7 +24,7 @@
 /* Profiles show what users run: only the operator and the operator's group read them. */
 #define FILE_MODE	0640
 #define FOLDER_MODE	0750
-#define LEFTOVER_AGE_NS (3600 * NS_PER_S)
+#define LEFTOVER_AGE_NS (3600 * NS_PER_S) /* where the file system has no locks */
 /* a removal may remove the empty folder before the put has made its file there: the put starts again this
  * often */
 #define PUT_TRIES 16
@@ -90,15 +92,25 @@ out:
 	return rc;
 }
 
-/* A new file in `folder` with a name that no key and no XProf pattern matches. */
+/* A new file in `folder` with a name that no key and no XProf pattern matches; locked until it is closed. ENOENT if a
+ * sweep has found it before it was locked. */
 static int temp_open(int folder, char name[32])
 {
+	struct stat st;
 	uint64_t id;
+	int fd;
 
 	random_bytes(&id, sizeof(id));
 	snprintf(name, 32, STORE_TEMP_PREFIX "%016" PRIx64, id);
-	return openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-		      FILE_MODE);
+	fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
+	if (fd < 0)
+		return -1;
+	flock(fd, LOCK_EX); /* waits for a sweep at most; without locks the sweep goes by age */
+	if (fstat(fd, &st) || st.st_nlink)
+		return fd;
+	close(fd);
+	errno = ENOENT;
+	return -1;
 }
 
 static int rename_new(int folder, const char *from, const char *to)
@@ -145,6 +157,7 @@ static bool temp_link(int folder, char name[32], const struct store_put *put)
 	random_bytes(&id, sizeof(id));
 	snprintf(name, 32, STORE_TEMP_PREFIX "%016" PRIx64, id);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", put->fd);
+	flock(put->fd, LOCK_EX | LOCK_NB);
 	return !fchmod(put->fd, FILE_MODE) &&
 	       !linkat(AT_FDCWD, path, folder, name, AT_SYMLINK_FOLLOW);
 }
@@ -153,11 +166,7 @@ static int temp_fill(int fd, const struct store_put *put, struct err *e)
 {
 	int rc = store_put_write(put, fd, e);
 
-	if (!rc && fsync(fd))
-		rc = err_errno(e, "fsync");
-	if (close(fd) && !rc)
-		rc = err_errno(e, "close");
-	return rc;
+	return !rc && fsync(fd) ? err_errno(e, "fsync") : rc;
 }
 
 static int temp_fill_or_link(int folder, char temp[32], int fd, const struct store_put *put,
@@ -167,7 +176,6 @@ static int temp_fill_or_link(int folder, char temp[32], int fd, const struct sto
 
 	if (!(put->flags & STORE_TAKE) || !temp_link(folder, linked, put))
 		return temp_fill(fd, put, e);
-	close(fd);
 	unlinkat(folder, temp, 0);
 	memcpy(temp, linked, sizeof(linked));
 	return fsync(put->fd) ? err_errno(e, "fsync") : 0;
@@ -229,6 +237,9 @@ static int file_put(struct store *store, const struct store_put *put, struct sto
 		unlinkat(folder, temp, 0);
 		folder_prune(s->root, put->key);
 	}
+	close(fd);
+	if (put->flags & STORE_TAKE)
+		flock(put->fd, LOCK_UN);
 	folder_close(folder);
 	return rc;
 }

@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -48,6 +51,16 @@ static void plant(const struct store *s, const char *name, int64_t age_s)
 	CHECK(!futimens(fd, times));
 	close(fd);
 	free(path);
+}
+
+static int open_locked(const struct store *s, const char *name)
+{
+	char *path = path_in(s, name);
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	CHECK(fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB));
+	free(path);
+	return fd;
 }
 
 static bool there(const struct store *s, const char *name)
@@ -111,15 +124,19 @@ static void test_open(void)
 	free(path);
 }
 
-/* What a put that was killed leaves is never listed, and the next open after an hour sweeps it. */
+/* What a put that was killed leaves is never listed, and the next open sweeps it. What another process has locked stays for
+ * an hour. */
 static void test_leftovers(void)
 {
 	struct store *s = open_store("leftovers");
+	int locked;
 
 	put(s, "s/host.xplane.pb");
 	put(s, "t/u/x");
 	plant(s, "s/.tmp-00112233", 3700);
 	plant(s, "s/.tmp-young", 60);
+	plant(s, "s/.tmp-locked", 60);
+	locked = open_locked(s, "s/.tmp-locked");
 	plant(s, "t/u/.tmp-00112233", 7200);
 	plant(s, ".tmp-top", 7200);
 	drop(s, "t/u/x");
@@ -130,10 +147,62 @@ static void test_leftovers(void)
 	CHECK(!there(s, "s/.tmp-00112233"));
 	CHECK(!there(s, ".tmp-top"));
 	CHECK(!there(s, "t"));
-	CHECK(there(s, "s/.tmp-young"));
+	CHECK(!there(s, "s/.tmp-young"));
+	CHECK(there(s, "s/.tmp-locked"));
+	close(locked);
 	CHECK(there(s, "s/host.xplane.pb"));
 	CHECK_EQ(count_keys(s), 1);
 	store_free(s);
+}
+
+/* Runs when a file has grown to its limit: in the middle of a put. */
+static void stop_here(int number)
+{
+	(void)number;
+	raise(SIGSTOP);
+}
+
+static pid_t start_put(struct store *s, uint8_t *bytes, size_t len)
+{
+	const struct rlimit limit = { .rlim_cur = len / 2, .rlim_max = len / 2 };
+	pid_t pid = fork();
+	struct err e;
+	int rc;
+
+	CHECK(pid >= 0);
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGXFSZ, stop_here);
+	setrlimit(RLIMIT_FSIZE, &limit);
+	rc = store_put_bytes(s, "ledger/key", bytes, len, STORE_ABSENT, any_time(), &e);
+	_exit(rc ? 1 : 0);
+}
+
+/* An open leaves the files of puts that are under way. Those of puts that were killed go at once: the process that was
+ * killed is started again within seconds, and then runs for months. */
+static void test_killed_put(void)
+{
+	struct store *s = open_store("killed"), *other;
+	size_t len = (size_t)2 << 20;
+	uint8_t *bytes = xcalloc(1, len);
+	pid_t pid = start_put(s, bytes, len);
+	int status;
+
+	CHECK_EQ(waitpid(pid, &status, WUNTRACED), pid);
+	CHECK(WIFSTOPPED(status));
+	other = open_store("killed");
+	CHECK(there(s, "ledger"));
+	store_free(other);
+	CHECK(!kill(pid, SIGKILL));
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFSIGNALED(status));
+	CHECK(there(s, "ledger"));
+	other = open_store("killed");
+	CHECK(!there(s, "ledger"));
+	store_free(other);
+	store_free(s);
+	free(bytes);
 }
 
 /* XProf takes any folder for a session, so none may outlive its last object. */
@@ -364,6 +433,7 @@ int main(void)
 	free(url);
 	test_open();
 	test_leftovers();
+	test_killed_put();
 	test_no_empty_folders();
 	test_links();
 	test_removed();
