@@ -24,7 +24,8 @@ struct conf {
 static const struct conf_field fields[] = {
 	CONF(struct conf, format, "xspace",
 	     "xspace: <host>.xplane.pb files in a directory XProf opens; pftrace: one file for "
-	     "Perfetto; json: one of Chrome's trace events"),
+	     "Perfetto; json: one of Chrome's trace events; pprof: CPU samples for go tool "
+	     "pprof; summary: hosts, steps, names by time, as text, also on stdout"),
 	CONF(struct conf, output, ".", "the directory (also -o)"),
 	CONF_ONCE(struct conf, host, NULL, "this host only"),
 	CONF_ONCE(struct conf, refined, NULL, "move hosts' times as computed by capture --refine"),

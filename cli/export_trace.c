@@ -8,12 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "cli/result.h"
 #include "json/json_text.h"
 #include "proto/names.h"
 #include "xspace/exits/exits.h"
+
+#define PAGE_MAX ((size_t)256 << 20)
 
 /* A format is a row: one file, to which the session's files are added one after the other. */
 struct format {
@@ -23,6 +27,8 @@ struct format {
 		   struct err *e);
 	int (*end)(void *trace, struct exit_counts *counts, struct err *e);
 	void (*release)(void *trace);
+	bool is_gzip;
+	bool is_page; /* a text that begins with the manifest's, and is printed */
 };
 
 static void *begin_pftrace(const struct exit_conf *conf, const struct xs_sink *out)
@@ -67,9 +73,55 @@ static void release_json(void *trace)
 	chrome_trace_free(trace);
 }
 
+static void *begin_pprof(const struct exit_conf *conf, const struct xs_sink *out)
+{
+	return pprof_new(conf, out);
+}
+
+static int add_pprof(void *trace, const struct exit_host *host, const struct xs_source *in,
+		     struct err *e)
+{
+	return pprof_add(trace, host, in, e);
+}
+
+static int end_pprof(void *trace, struct exit_counts *counts, struct err *e)
+{
+	return pprof_end(trace, counts, e);
+}
+
+static void release_pprof(void *trace)
+{
+	pprof_free(trace);
+}
+
+static void *begin_summary(const struct exit_conf *conf, const struct xs_sink *out)
+{
+	return exit_summary_new(conf, out);
+}
+
+static int add_summary(void *trace, const struct exit_host *host, const struct xs_source *in,
+		       struct err *e)
+{
+	return exit_summary_add(trace, host, in, e);
+}
+
+static int end_summary(void *trace, struct exit_counts *counts, struct err *e)
+{
+	return exit_summary_end(trace, counts, e);
+}
+
+static void release_summary(void *trace)
+{
+	exit_summary_free(trace);
+}
+
 static const struct format formats[] = {
-	{ "pftrace", "pftrace", begin_pftrace, add_pftrace, end_pftrace, release_pftrace },
-	{ "json", "trace.json", begin_json, add_json, end_json, release_json },
+	{ "pftrace", "pftrace", begin_pftrace, add_pftrace, end_pftrace, release_pftrace, false,
+	  false },
+	{ "json", "trace.json", begin_json, add_json, end_json, release_json, false, false },
+	{ "pprof", "pb.gz", begin_pprof, add_pprof, end_pprof, release_pprof, true, false },
+	{ "summary", "summary.txt", begin_summary, add_summary, end_summary, release_summary, false,
+	  true },
 };
 
 static const struct format *find_format(const char *name)
@@ -143,7 +195,8 @@ int export_check(const struct export_conf *conf, const char *format, struct err 
 	int rc;
 
 	if (strcmp(format, "xspace") && !find_format(format))
-		return err_set(e, ERR_INVALID, "format '%.40s': use xspace, pftrace or json",
+		return err_set(e, ERR_INVALID,
+			       "format '%.40s': use xspace, pftrace, json, pprof or summary",
 			       format);
 	if (has_groups && strcmp(format, "pftrace"))
 		return err_set(e, ERR_INVALID,
@@ -151,7 +204,7 @@ int export_check(const struct export_conf *conf, const char *format, struct err 
 	if (has_filter && !find_format(format))
 		return err_set(e, ERR_INVALID,
 			       "--from, --to, --min-duration, --track, --ignore-device and "
-			       "--ignore-system go with --format pftrace or json");
+			       "--ignore-system do not go with --format xspace");
 	if (conf->from_ns < 0 || conf->to_ns < 0 || conf->min_duration_ns < 0 ||
 	    (conf->to_ns && conf->to_ns <= conf->from_ns))
 		return err_set(e, ERR_INVALID,
@@ -182,6 +235,7 @@ static int read_conf(const struct export_job *job, struct exit_conf *out, struct
 	if (out->secondary && !out->primary)
 		out->primary = EXIT_BY_HOST | EXIT_BY_PROCESS;
 	out->t0_unix_ns = json_get_int(job->manifest, "t0_ns");
+	out->duration_ns = json_get_int(job->manifest, "duration_ns");
 	out->filter = (struct exit_filter){ .from_ns = conf->from_ns,
 					    .to_ns = conf->to_ns ? conf->to_ns : INT64_MAX / 1000,
 					    .min_ns = conf->min_duration_ns,
@@ -205,15 +259,50 @@ struct export
 	char *folder; /* for files of the session, one at a time */
 	char *path, *part;
 	int fd;
+	gzFile gz; /* writes to a copy of `fd`; NULL = the format is not compressed */
 	size_t n_files;
 	struct exit_counts counts;
 };
+
+static int write_gzip(const struct export *x, const void *data, size_t len, struct err *e)
+{
+	const char *at = data;
+
+	while (len) {
+		unsigned int piece = len < 1 << 20 ? (unsigned int)len : 1 << 20;
+
+		if (gzwrite(x->gz, at, piece) != (int)piece)
+			return err_errno(e, "%.200s", x->part);
+		at += piece;
+		len -= piece;
+	}
+	return 0;
+}
 
 static int write_part(void *arg, const void *data, size_t len, struct err *e)
 {
 	const struct export *x = arg;
 
-	return file_write_all(x->fd, data, len, x->part, e);
+	return x->gz ? write_gzip(x, data, len, e) : file_write_all(x->fd, data, len, x->part, e);
+}
+
+/* The session host by host, as `tutti show` prints it. */
+static int write_head(const struct export *x, struct err *e)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+	int rc = 0;
+
+	if (!out)
+		return err_errno(e, "a summary");
+	result_print(x->job->manifest, out);
+	if (fclose(out))
+		rc = err_errno(e, "a summary");
+	if (!rc)
+		rc = file_write_all(x->fd, text, len, x->part, e);
+	free(text);
+	return rc;
 }
 
 struct input {
@@ -317,11 +406,23 @@ static int open_output(struct export *x, struct err *e)
 		return rc;
 	}
 	x->fd = open(x->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	return x->fd < 0 ? err_errno(e, "%.200s", x->part) : 0;
+	if (x->fd >= 0 && x->format->is_gzip) {
+		int copy = fcntl(x->fd, F_DUPFD_CLOEXEC, 0);
+
+		x->gz = copy < 0 ? NULL : gzdopen(copy, "wb");
+		if (!x->gz && copy >= 0)
+			close(copy);
+	}
+	if (x->fd < 0 || (x->format->is_gzip && !x->gz))
+		return err_errno(e, "%.200s", x->part);
+	return x->format->is_page ? write_head(x, e) : 0;
 }
 
 static int close_output(struct export *x, int rc, struct err *e)
 {
+	if (x->gz && gzclose(x->gz) != Z_OK && !rc)
+		rc = err_errno(e, "%.200s", x->part);
+	x->counts.bytes = rc ? 0 : (uint64_t)lseek(x->fd, 0, SEEK_END);
 	if (x->fd >= 0 && close(x->fd) && !rc)
 		rc = err_errno(e, "%.200s", x->part);
 	if (!rc && rename(x->part, x->path))
@@ -330,6 +431,18 @@ static int close_output(struct export *x, int rc, struct err *e)
 		unlink(x->part);
 	if (*x->folder)
 		rmdir(x->folder);
+	return rc;
+}
+
+/* The page, on stdout. */
+static int print_page(const struct export *x, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	int rc = file_load(x->path, PAGE_MAX, &text, e);
+
+	if (!rc)
+		fputs(buf_str(&text), stdout);
+	buf_release(&text);
 	return rc;
 }
 
@@ -354,10 +467,13 @@ static void print_export(const struct export *x)
 		json_put_int(doc, numbers[i].name, (int64_t)numbers[i].n);
 	if (x->job->api->json)
 		api_print(doc);
+	else if (x->format->is_page)
+		fprintf(stderr, "%s\n", x->path);
 	else
-		printf("%s  %s, %" PRIu64 " events and %" PRIu64 " samples of counters on %" PRIu64
+		printf("%s  %s, %" PRIu64 " events and %" PRIu64 " samples%s on %" PRIu64
 		       " tracks\n",
-		       x->path, size, c->slices, c->samples, c->tracks);
+		       x->path, size, c->slices, c->samples,
+		       x->format->is_gzip ? "" : " of counters", c->tracks);
 	if (!x->job->api->json && c->untimed + c->left_out)
 		fprintf(stderr,
 			"left out: %" PRIu64 " aggregates without a time, %" PRIu64
@@ -382,6 +498,8 @@ int export_trace(const struct export_job *job, struct err *e)
 	if (!rc)
 		rc = x.format->end(x.trace, &x.counts, e);
 	rc = close_output(&x, rc, e);
+	if (!rc && x.format->is_page && !job->api->json)
+		rc = print_page(&x, e);
 	if (!rc)
 		print_export(&x);
 	x.format->release(x.trace);

@@ -20,19 +20,19 @@ struct export_conf {
 
 #define EXPORT_FIELDS(T, m) \
 	EXPORT_FIELD(T, m, from_ns, CONF_TIME, "0", \
-		     "pftrace, json: events from this time on, since T0"), \
+		     "not xspace: events from this time on, since T0"), \
 		EXPORT_FIELD(T, m, to_ns, CONF_TIME, "0", \
-			     "pftrace, json: events up to this time since T0; 0 = to the end"), \
+			     "not xspace: events up to this time since T0; 0 = to the end"), \
 		EXPORT_FIELD(T, m, min_duration_ns, CONF_TIME, "0", \
-			     "pftrace, json: only events that last so long, like 10us"), \
+			     "not xspace: only events that last so long, like 10us"), \
 		EXPORT_FIELD(T, m, track, CONF_LIST, NULL, \
-			     "pftrace, json: only tracks whose PLANE/LINE this pattern matches, " \
+			     "not xspace: only tracks whose PLANE/LINE this pattern matches, " \
 			     "with * and ?; " \
 			     "may be repeated"), \
 		EXPORT_FIELD(T, m, ignore_device, CONF_BOOL, NULL, \
-			     "pftrace, json: without planes of devices"), \
+			     "not xspace: without planes of devices"), \
 		EXPORT_FIELD(T, m, ignore_system, CONF_BOOL, NULL, \
-			     "pftrace, json: without planes of the host's programs"), \
+			     "not xspace: without planes of the host's programs"), \
 		EXPORT_FIELD(T, m, primary_group, CONF_STR, NULL, \
 			     "pftrace: what tracks are grouped by: host, process, device, plane, " \
 			     "line, with commas " \
@@ -62,7 +62,8 @@ bool export_wants_host(const struct conf_list *hosts, const char *host);
 /* ERR_INVALID for a format that there is not, and for a setting that is wrong or not of this format. */
 MUST_CHECK int export_check(const struct export_conf *conf, const char *format, struct err *e);
 
-/* Writes OUTPUT/SESSION.pftrace or OUTPUT/SESSION.trace.json, and prints what is in it. */
+/* Writes OUTPUT/SESSION and the format's suffix: .pftrace, .trace.json, .pb.gz or .summary.txt. Prints what is in the file;
+ * of a summary the file itself. */
 MUST_CHECK int export_trace(const struct export_job *job, struct err *e);
 
 #endif

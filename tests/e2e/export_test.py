@@ -2,10 +2,12 @@
 """Sessions in the formats of other viewers, event for event as the stored files have them."""
 import collections
 import json
+import re
 
 from lib import traces, xspace
 from lib.cluster import Cluster, main
 from lib.pftrace import Trace
+from lib.pprof import Profile
 
 MIDDLE = 200_000_000_000  # ps: well inside of the window
 FLOWS = 2  # the two lowest bits of the stat say which end of the flow it is
@@ -23,7 +25,23 @@ def odd():
         host.event(host.line("async") if i == 0 else host.plane.lines[-1], "wave", MIDDLE + 300_000 + i * 1_000, 5_500)
     device = traces.Plane(space.planes.add(id=2, name="/device:TPU:0"))
     device.event(device.line("XLA Ops"), "fusion", MIDDLE + 50_000, 7_000)
+    add_samples(traces.Plane(space.planes.add(id=3, name="/host:CPU samples")))
     return space.SerializeToString()
+
+
+def add_samples(plane):
+    """Stacks as the sampler writes them: recursion, equal names of two files, the same stack again, a thread that did nothing."""
+    main_line, other = plane.line("python3/4711"), plane.line("a/b/4712")
+    plane.event(plane.line("not sampled"), "main", MIDDLE, 5_000_000)
+    calls = ((0, 90, "main"), (0, 60, "f (a.py)"), (10, 40, "f (a.py)"), (20, 10, "[kernel]"), (60, 30, "f (a.py)"), (90, 0, "main"), (100, 50, "main"),
+             (100, 50, "f (a.py)"))
+    for start, length, name in calls:
+        plane.event(main_line, name, MIDDLE + start * 1_000_000 + 1, length * 1_000_000)
+        if name.startswith("f"):
+            ev = main_line.events[-1]
+            ev.stats.add(metadata_id=plane.id(plane.plane.stat_metadata, "file"), str_value="/one/a.py" if start < 60 else "/two/a.py")
+            ev.stats.add(metadata_id=plane.id(plane.plane.stat_metadata, "first_line"), uint64_value=start // 60)
+    plane.event(other, "main", MIDDLE, 40_500_000)
 
 
 def capture(c):
@@ -128,6 +146,80 @@ def check_json(c, doc, slices, counters):
     assert sum(e["ph"] == "C" for e in events) == sum(map(len, counters.values())) == told["samples"]
 
 
+def own_times(events):
+    """[(stack of names, own ns, ns)] of a line whose events do not overlap."""
+    out, stack = [], []
+    for name, start, end, _ in sorted(events, key=lambda e: (e[1], -e[2])):
+        while stack and stack[-1][1] <= start:
+            stack.pop()
+        at = [(*(stack[-1][0] if stack else ()), name), end, end - start]
+        if stack:
+            stack[-1][2] -= end - start
+        out.append((at, end - start))
+        if end > start:
+            stack.append(at)
+    return [(at[0], at[2], length) for at, length in out]
+
+
+def check_pprof(c, doc, slices):
+    told = c.tutti("export", doc["session"], "--format", "pprof", "-o", c.dir / "out", "--json", check=0)[1]
+    profile = Profile((c.dir / f"out/{doc['session']}.pb.gz").read_bytes())
+    want, files = collections.Counter(), collections.defaultdict(set)
+    for (host, plane, line), events in slices.items():
+        if plane == "/host:CPU samples" and line[-1].isdigit():
+            for stack, own, _ in own_times(events):
+                want[host, line, stack] += own
+            for name, _, _, found in events:
+                files[name].add((found.get("file", ""), found.get("first_line", 0)))
+    want = {k: v for k, v in want.items() if v}
+    assert len(want) == 4, want
+    assert profile.stacks == want, (profile.stacks, want)
+    assert profile.types == [("cpu", "nanoseconds")] and profile.time_ns == doc["t0_ns"] and profile.duration_ns == doc["duration_ns"]
+    assert profile.functions == files and ("/two/a.py", 1) in files["f (a.py)"], profile.functions
+    assert told["samples"] == 5 and told["left_out"] == 0, told
+    assert told["bytes"] == (c.dir / f"out/{doc['session']}.pb.gz").stat().st_size
+    c.tutti("export", doc["session"], "--format", "pprof", "-o", c.dir / "part", "--host", "host-1", "--to", "200020us", check=0)
+    part = Profile((c.dir / f"part/{doc['session']}.pb.gz").read_bytes())
+    cut = 200_020_000
+    want = sum(own for (h, p, line), events in slices.items() if p == "/host:CPU samples" and line[-1].isdigit()
+               for _, own, _ in own_times([(n, min(s, cut), min(e, cut), st) for n, s, e, st in events if s < cut]))
+    assert sum(part.stacks.values()) == want > 0 and part.duration_ns == cut, (sum(part.stacks.values()), want)
+
+
+def check_summary(c, doc, slices):
+    """The page begins with what `tutti show` prints; its tables against the stored files."""
+    page = c.tutti("export", doc["session"], "--format", "summary", "-o", c.dir / "out", check=0)[1]
+    assert page == (c.dir / f"out/{doc['session']}.summary.txt").read_text()
+    head, *tables = page.split("\n\n")
+    assert head.strip() == c.tutti("show", doc["session"], check=0)[1].strip()
+    steps = [e[2] - e[1] for (h, _, _), events in slices.items() if h == "host-0" for e in events if "step_num" in e[3]]
+    assert [row.split() for row in tables[0].splitlines()[2:]] == [
+        [str(len(steps)), *(f"{ns / 1e6:.3f}" for ns in (sum(steps) / len(steps), min(steps), max(steps))), "host-0"]], tables[0]
+    rows = {}
+    for table in tables[1:]:
+        title, _, *lines = table.splitlines()
+        for line in lines:
+            if line.endswith("  other names"):
+                continue
+            own, _, whole, longest, events, name = re.fullmatch(r" +([\d.]+) +([\d.]+)% +([\d.]+) +([\d.]+) +(\d+)  (.*)", line).groups()
+            rows[title.split(": names")[0], name] = float(own), float(whole), float(longest), int(events)
+    want = collections.defaultdict(lambda: [0, 0, 0, 0])
+    for (_, plane, _), events in slices.items():
+        kind = re.sub(r"^(/device:.*):\d+$|^(.*) \[\d+\]$", lambda m: m[1] or m[2], plane)
+        for stack, own, length in own_times([e for e in events if "step_num" not in e[3]]):
+            w = want[kind, stack[-1]]
+            w[:] = w[0] + own, w[1] + length, max(w[2], length), w[3] + 1
+    for kind in ("/device:GPU", "/device:TPU", "/host:CPU samples"):
+        expected = {k: v for k, v in want.items() if k[0] == kind}
+        assert 0 < len(expected) <= 15 and expected.keys() == {k for k in rows if k[0] == kind}, (kind, expected.keys(), rows.keys())
+        for k, (own, whole, longest, events) in expected.items():
+            assert rows[k] == (float(f"{own / 1e6:.3f}"), float(f"{whole / 1e6:.3f}"), float(f"{longest / 1e6:.3f}"), events), (k, rows[k], want[k])
+        own = [rows[k][0] for k in rows if k[0] == kind]
+        assert own == sorted(own, reverse=True), own
+    told = c.tutti("export", doc["session"], "--format", "summary", "-o", c.dir / "out", "--json", check=0)[1]
+    assert told["slices"] == sum(map(len, slices.values())) and told["bytes"] == len(page.encode()), told
+
+
 def check_filters(c, doc, slices):
     def export(*flags):
         c.tutti("export", doc["session"], "--format", "pftrace", "-o", c.dir / "part", *flags, check=0)
@@ -154,6 +246,8 @@ def test_traces():
         assert counters and len(slices) >= 6, slices.keys()
         check_pftrace(c, doc, slices, counters)
         check_json(c, doc, slices, counters)
+        check_pprof(c, doc, slices)
+        check_summary(c, doc, slices)
         check_filters(c, doc, slices)
 
 

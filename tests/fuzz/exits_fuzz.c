@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as an XSpace in the formats of other viewers. Both must agree on what is in it, and end what they begin. */
+/* Any bytes as an XSpace in the formats of other viewers. They must agree on what is in it, and end what they begin. */
 #include "xspace/exits/exits.h"
 
 #include <stdlib.h>
@@ -29,11 +29,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	};
 	const struct exit_host host = { .name = "host", .clock_bound_ns = (int64_t)size - 10 };
 	const struct xs_source in = xs_source_memory(data, size);
-	struct buf trace = BUF_INIT, json = BUF_INIT;
+	struct buf trace = BUF_INIT, json = BUF_INIT, profile = BUF_INIT, text = BUF_INIT;
 	const struct xs_sink to_trace = xs_sink_buf(&trace), to_json = xs_sink_buf(&json);
+	const struct xs_sink to_profile = xs_sink_buf(&profile), to_text = xs_sink_buf(&text);
 	struct pftrace *p = pftrace_new(&conf, &to_trace);
 	struct chrome_trace *t = chrome_trace_new(&conf, &to_json);
-	struct exit_counts a, b;
+	struct pprof *pp = pprof_new(&conf, &to_profile);
+	struct exit_summary *s = exit_summary_new(&conf, &to_text);
+	struct exit_counts a, b, c, d;
 	int first = pftrace_add(p, &host, &in, NULL),
 	    second = chrome_trace_add(t, &host, &in, NULL);
 
@@ -42,6 +45,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (a.slices != b.slices || a.samples != b.samples || a.left_out != b.left_out ||
 	    a.filtered != b.filtered || a.bytes != trace.len || !ends(&json, "\n]}\n"))
 		abort();
+	/* of a profile, lines of other planes are not read, and so not checked */
+	if (exit_summary_add(s, &host, &in, NULL) != first ||
+	    (pprof_add(pp, &host, &in, NULL) && !first) || pprof_end(pp, &c, NULL) ||
+	    exit_summary_end(s, &d, NULL))
+		abort();
+	if (c.bytes != profile.len || d.bytes != text.len ||
+	    (!first && (d.slices != a.slices || c.slices > a.slices)))
+		abort();
+	pprof_free(pp);
+	exit_summary_free(s);
+	buf_release(&profile);
+	buf_release(&text);
 	pftrace_free(p);
 	chrome_trace_free(t);
 	buf_release(&trace);

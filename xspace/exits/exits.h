@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of a session in the formats of other viewers: Perfetto's own (pftrace), and Chrome's JSON. Files are added one
- * after the other; memory is bounded whatever their size: names of one plane, and some 60 MB of one line's events. Pure:
- * no files, no clock, no threads. Nothing in an XSpace is trusted: ERR_INVALID names the offset.
+ * Files of a session in the formats of other viewers: Perfetto's own (pftrace), Chrome's JSON, pprof's profiles, and as a
+ * text. Files are added one after the other; memory is bounded whatever their size: names of one plane, and some 60 MB of
+ * one line's events; of a profile and a text also all its names and stacks. Pure: no files, no clock, no threads. Nothing in an XSpace is trusted: ERR_INVALID names the offset.
  *
- * Both formats have whole nanoseconds: begins and ends of events are rounded down, each by itself, so that what is
+ * All formats have whole nanoseconds: begins and ends of events are rounded down, each by itself, so that what is
  * nested stays nested and what follows does not overlap. Events of a line that overlap otherwise get a further track,
  * "NAME (2)". Aggregates, which have no time, are only counted.
  */
@@ -41,9 +41,10 @@ struct exit_counts {
 	uint64_t bytes;
 };
 
-#define EXIT_LANES_MAX 256 /* tracks of one line */
-#define EXIT_NAME_MAX  4096 /* bytes of a name; longer ones are cut */
-#define EXIT_STATS_MAX 256 /* of an event; binary ones, and those of its metadata, are left out */
+#define EXIT_LANES_MAX	256 /* tracks of one line */
+#define EXIT_NAME_MAX	4096 /* bytes of a name; longer ones are cut */
+#define EXIT_STACKS_MAX (1 << 20) /* different ones of a profile */
+#define EXIT_STATS_MAX	256 /* of an event; binary ones, and those of its metadata, are left out */
 
 /* By what tracks are grouped. */
 enum exit_group {
@@ -55,7 +56,7 @@ enum exit_group {
 };
 
 struct exit_conf {
-	int64_t t0_unix_ns;
+	int64_t t0_unix_ns, duration_ns; /* the window */
 	struct exit_filter filter;
 	unsigned int primary,
 		secondary; /* sums of enum exit_group; 0 = host, then plane, then line */
@@ -76,5 +77,30 @@ MUST_CHECK int chrome_trace_add(struct chrome_trace *t, const struct exit_host *
 				const struct xs_source *in, struct err *e);
 MUST_CHECK int chrome_trace_end(struct chrome_trace *t, struct exit_counts *counts, struct err *e);
 void chrome_trace_free(struct chrome_trace *t); /* NULL is fine */
+
+/*
+ * CPU samples as a profile of pprof, not compressed: nanoseconds of CPU time by stack, with labels `host` and `thread`.
+ * Only planes of the tracer cpu count; time outside of the filter's does not. Beyond EXIT_STACKS_MAX stacks the time of
+ * a function is its caller's, and the event is counted as left out. `slices` are events read, `samples` the profile's,
+ * `tracks` threads. Nothing is written before the end.
+ */
+struct pprof;
+struct pprof *pprof_new(const struct exit_conf *conf, const struct xs_sink *out);
+MUST_CHECK int pprof_add(struct pprof *p, const struct exit_host *host, const struct xs_source *in,
+			 struct err *e);
+MUST_CHECK int pprof_end(struct pprof *p, struct exit_counts *counts, struct err *e);
+void pprof_free(struct pprof *p); /* NULL is fine */
+
+/*
+ * A text: the training steps of each host, and the names with the most time of their own, for each kind of plane
+ * ("/device:GPU" for all of them). Events with the stat `step_num` are steps and no names. Time outside of the filter's
+ * does not count. `samples` are 0, `tracks` lines read. Nothing is written before the end.
+ */
+struct exit_summary;
+struct exit_summary *exit_summary_new(const struct exit_conf *conf, const struct xs_sink *out);
+MUST_CHECK int exit_summary_add(struct exit_summary *s, const struct exit_host *host,
+				const struct xs_source *in, struct err *e);
+MUST_CHECK int exit_summary_end(struct exit_summary *s, struct exit_counts *counts, struct err *e);
+void exit_summary_free(struct exit_summary *s); /* NULL is fine */
 
 #endif
