@@ -106,11 +106,13 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 	json_t *manifest = NULL;
 	char *path = NULL;
 	char *dir = NULL;
+	const char *format = conf->trace.merge ? EXPORT_MERGED : conf->format;
 	int rc = export_check(&conf->trace, conf->format, e);
 
 	(void)argc;
-	if (!rc && conf->refined && export_is_trace(conf->format))
-		rc = err_set(e, ERR_INVALID, "--refined goes with --format xspace");
+	if (!rc && conf->refined && export_is_trace(format))
+		rc = err_set(e, ERR_INVALID,
+			     "--refined goes with --format xspace, without --merge");
 	if (rc)
 		goto out;
 	if (!name_is_session(argv[0])) {
@@ -121,10 +123,10 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 	rc = api_call(&conf->api, "GET", path, NULL, &manifest, e);
 	if (!rc && conf->refined)
 		rc = refined_check(manifest, e);
-	if (!rc && export_is_trace(conf->format)) {
+	if (!rc && export_is_trace(format)) {
 		const struct export_job trace = { .api = &conf->api,
 						  .conf = &conf->trace,
-						  .format = conf->format,
+						  .format = format,
 						  .manifest = manifest,
 						  .hosts = &conf->host,
 						  .output = conf->output };

@@ -115,7 +115,30 @@ static void release_summary(void *trace)
 	exit_summary_free(trace);
 }
 
+static void *begin_merged(const struct exit_conf *conf, const struct xs_sink *out)
+{
+	return merged_new(conf, out);
+}
+
+static int add_merged(void *trace, const struct exit_host *host, const struct xs_source *in,
+		      struct err *e)
+{
+	return merged_add(trace, host, in, e);
+}
+
+static int end_merged(void *trace, struct exit_counts *counts, struct err *e)
+{
+	return merged_end(trace, counts, e);
+}
+
+static void release_merged(void *trace)
+{
+	merged_free(trace);
+}
+
 static const struct format formats[] = {
+	{ EXPORT_MERGED, "xplane.pb", begin_merged, add_merged, end_merged, release_merged, false,
+	  false },
 	{ "pftrace", "pftrace", begin_pftrace, add_pftrace, end_pftrace, release_pftrace, false,
 	  false },
 	{ "json", "trace.json", begin_json, add_json, end_json, release_json, false, false },
@@ -194,7 +217,9 @@ int export_check(const struct export_conf *conf, const char *format, struct err 
 	unsigned int ignored;
 	int rc;
 
-	if (strcmp(format, "xspace") && !find_format(format))
+	if (conf->merge && strcmp(format, "xspace"))
+		return err_set(e, ERR_INVALID, "--merge goes with --format xspace");
+	if (strcmp(format, "xspace") && (!find_format(format) || !strcmp(format, EXPORT_MERGED)))
 		return err_set(e, ERR_INVALID,
 			       "format '%.40s': use xspace, pftrace, json, pprof or summary",
 			       format);
@@ -469,6 +494,8 @@ static void print_export(const struct export *x)
 		api_print(doc);
 	else if (x->format->is_page)
 		fprintf(stderr, "%s\n", x->path);
+	else if (!strcmp(x->format->name, EXPORT_MERGED))
+		printf("%s  %s, %" PRIu64 " lines\n", x->path, size, c->tracks);
 	else
 		printf("%s  %s, %" PRIu64 " events and %" PRIu64 " samples%s on %" PRIu64
 		       " tracks\n",

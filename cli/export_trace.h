@@ -14,13 +14,17 @@
 struct export_conf {
 	int64_t from_ns, to_ns, min_duration_ns;
 	struct conf_list track;
-	bool ignore_device, ignore_system;
+	bool ignore_device, ignore_system, merge;
 	char *primary_group, *secondary_group;
 };
 
+#define EXPORT_MERGED "merged" /* the format of xspace with --merge */
+
 #define EXPORT_FIELDS(T, m) \
-	EXPORT_FIELD(T, m, from_ns, CONF_TIME, "0", \
-		     "not xspace: events from this time on, since T0"), \
+	EXPORT_FIELD(T, m, merge, CONF_BOOL, NULL, \
+		     "xspace: one file of all hosts, whose planes have the host in their names"), \
+		EXPORT_FIELD(T, m, from_ns, CONF_TIME, "0", \
+			     "not xspace: events from this time on, since T0"), \
 		EXPORT_FIELD(T, m, to_ns, CONF_TIME, "0", \
 			     "not xspace: events up to this time since T0; 0 = to the end"), \
 		EXPORT_FIELD(T, m, min_duration_ns, CONF_TIME, "0", \
@@ -56,14 +60,14 @@ struct export_job {
 	const char *output; /* the folder */
 };
 
-bool export_is_trace(const char *format);
+bool export_is_trace(const char *format); /* one file of the session: not xspace */
 bool export_wants_host(const struct conf_list *hosts, const char *host);
 
 /* ERR_INVALID for a format that there is not, and for a setting that is wrong or not of this format. */
 MUST_CHECK int export_check(const struct export_conf *conf, const char *format, struct err *e);
 
-/* Writes OUTPUT/SESSION and the format's suffix: .pftrace, .trace.json, .pb.gz or .summary.txt. Prints what is in the file;
- * of a summary the file itself. */
+/* Writes OUTPUT/SESSION and the format's suffix: .pftrace, .trace.json, .pb.gz, .summary.txt; .xplane.pb of EXPORT_MERGED.
+ * Prints what is in the file; of a summary the file itself. */
 MUST_CHECK int export_trace(const struct export_job *job, struct err *e);
 
 #endif

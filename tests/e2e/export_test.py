@@ -220,6 +220,31 @@ def check_summary(c, doc, slices):
     assert told["slices"] == sum(map(len, slices.values())) and told["bytes"] == len(page.encode()), told
 
 
+def check_merged(c, doc):
+    """Every line of every host, byte for byte, under names that say the host."""
+    told = c.tutti("export", doc["session"], "--format", "xspace", "--merge", "-o", c.dir / "out", "--json", check=0)[1]
+    space = xspace.load(c.dir / f"out/{doc['session']}.xplane.pb")
+    got = {p.name: p for p in space.planes}
+    assert len(got) == len(space.planes) and {"/host:CPU", "Task Environment"} <= got.keys(), sorted(got)
+    texts, n_lines = [], 0
+    for h in doc["hosts"]:
+        (file,) = h["files"]
+        stored_space = xspace.load(c.logdir / "plugins/profile" / doc["session"] / file)
+        for p in stored_space.planes:
+            name = f"{p.name} [{h['host']}]"
+            other = got.pop(name if name in got else p.name)
+            assert [x.SerializeToString(deterministic=True) for x in other.lines] == [x.SerializeToString(deterministic=True) for x in p.lines], name
+            assert other.event_metadata == p.event_metadata and other.stat_metadata == p.stat_metadata and list(other.stats) == list(p.stats), name
+            n_lines += len(p.lines)
+        texts += [f"{h['host']}: {text}" for text in stored_space.warnings]
+    assert not got, sorted(got)
+    assert sorted(space.hostnames) == sorted(h["host"] for h in doc["hosts"]) and list(space.warnings) == texts
+    devices = [p.id for p in space.planes if p.name.startswith("/device:")]
+    assert len(devices) == len(set(devices)) == 2 and told["tracks"] == n_lines, (devices, told)
+    for flags in (("--format", "json", "--merge"), ("--merge", "--from", "1s"), ("--merge", "--refined"), ("--format", "merged")):
+        assert "error" in c.tutti("export", doc["session"], *flags, "--json", check=2)[1]
+
+
 def check_filters(c, doc, slices):
     def export(*flags):
         c.tutti("export", doc["session"], "--format", "pftrace", "-o", c.dir / "part", *flags, check=0)
@@ -248,6 +273,7 @@ def test_traces():
         check_json(c, doc, slices, counters)
         check_pprof(c, doc, slices)
         check_summary(c, doc, slices)
+        check_merged(c, doc)
         check_filters(c, doc, slices)
 
 

@@ -9,6 +9,32 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* Twice the bytes as files of two hosts: what is read as an XSpace stays one, with twice the events. */
+static void merge(const struct exit_conf *conf, const struct xs_source *in)
+{
+	const struct exit_host one = { .name = "one" }, two = { .name = "two" };
+	struct buf bytes = BUF_INIT;
+	const struct xs_sink out = xs_sink_buf(&bytes);
+	struct merged *m = merged_new(conf, &out);
+	struct xs_summary before, after;
+	struct exit_counts counts;
+	int rc = merged_add(m, &one, in, NULL);
+
+	if (!rc)
+		rc = merged_add(m, &two, in, NULL);
+	if (merged_end(m, &counts, NULL) || (!rc && counts.bytes != bytes.len))
+		abort();
+	if (!rc && !xs_summarize(in, &before, NULL)) {
+		const struct xs_source merged = xs_source_memory(bytes.data, bytes.len);
+
+		if (xs_summarize(&merged, &after, NULL) || after.events != 2 * before.events ||
+		    after.planes != 2 * before.planes || counts.tracks != after.lines)
+			abort();
+	}
+	merged_free(m);
+	buf_release(&bytes);
+}
+
 static int ends(const struct buf *text, const char *with)
 {
 	size_t n = strlen(with);
@@ -53,6 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (c.bytes != profile.len || d.bytes != text.len ||
 	    (!first && (d.slices != a.slices || c.slices > a.slices)))
 		abort();
+	merge(&conf, &in);
 	pprof_free(pp);
 	exit_summary_free(s);
 	buf_release(&profile);

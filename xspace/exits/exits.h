@@ -103,4 +103,17 @@ MUST_CHECK int exit_summary_add(struct exit_summary *s, const struct exit_host *
 MUST_CHECK int exit_summary_end(struct exit_summary *s, struct exit_counts *counts, struct err *e);
 void exit_summary_free(struct exit_summary *s); /* NULL is fine */
 
+/*
+ * One XSpace of all hosts. A plane is named "NAME [HOST]", but the first "/host:CPU" and the first "Task Environment" keep
+ * their names, for readers that look for them; ids of devices are counted through, errors and warnings begin with their
+ * host. Everything else is copied, and of planes only the fields are checked: `slices` are 0, `tracks` are lines. The
+ * files of a host follow one another. ERR_LIMIT from 2 GiB on. Of `conf` nothing is used.
+ */
+struct merged;
+struct merged *merged_new(const struct exit_conf *conf, const struct xs_sink *out);
+MUST_CHECK int merged_add(struct merged *m, const struct exit_host *host,
+			  const struct xs_source *in, struct err *e);
+MUST_CHECK int merged_end(struct merged *m, struct exit_counts *counts, struct err *e);
+void merged_free(struct merged *m); /* NULL is fine */
+
 #endif
