@@ -173,7 +173,8 @@ static int new_pods(struct aggregator *agg, struct err *e)
 				      .registry = agg->registry,
 				      .server = agg->conf.kubernetes,
 				      .token_file = agg->conf.kubernetes_token_file,
-				      .ca_file = agg->conf.kubernetes_ca };
+				      .ca_file = agg->conf.kubernetes_ca,
+				      .retry_ns = agg->conf.kubernetes_retry_ns };
 
 	return pods_new(&agg->pods, &env, e);
 }

@@ -49,6 +49,7 @@ struct aggregator_conf {
 	uint64_t views_limit; /* bytes of the indexes of sessions that were looked at, at most */
 	/* the API server to list pods from: "in-cluster", a URL, or NULL; and how to ask it */
 	char *kubernetes, *kubernetes_token_file, *kubernetes_ca;
+	int64_t kubernetes_retry_ns; /* the first pause after a failure of it */
 	char *token_file; /* the secret of callers who change something; or NULL */
 	bool insecure; /* listen in plaintext beyond loopback */
 	char *log_level;

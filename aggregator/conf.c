@@ -6,6 +6,9 @@
 #define RETAIN_MAX_NS	     9e18
 #define RETAIN_PERIOD_MIN_NS 1e8
 
+#define KUBERNETES_RETRY_MIN_NS 1e7
+#define KUBERNETES_RETRY_MAX_NS 6e10
+
 static const struct conf_field fields[] = {
 	CONF(struct aggregator_conf, store, "file:///var/lib/tutti",
 	     "where sessions are kept: file:///DIR or s3://BUCKET/PREFIX (docs/storage.md)"),
@@ -76,6 +79,11 @@ static const struct conf_field fields[] = {
 	     "file with the token for an API server that is given by its URL"),
 	CONF(struct aggregator_conf, kubernetes_ca, NULL,
 	     "PEM file with its authorities; the system's without it"),
+	CONF_RANGE(
+		struct aggregator_conf, kubernetes_retry_ns, "1s", KUBERNETES_RETRY_MIN_NS,
+		KUBERNETES_RETRY_MAX_NS,
+		"first pause after a failure of the API server; twice as long after each further "
+		"one, up to 64 times"),
 	CONF(struct aggregator_conf, token_file, NULL,
 	     "file with a secret: callers need it to capture or delete"),
 	CONF(struct aggregator_conf, insecure, NULL, "listen in plaintext beyond loopback"),

@@ -48,7 +48,7 @@ static const char *describe_change(const struct pod *was, const struct pod *is)
 		return "it was deleted";
 	if (is == was)
 		return NULL;
-	if (pod_is_over(is))
+	if (is->is_over)
 		return "it has ended";
 	if (is->is_ending && !was->is_ending)
 		return "its deletion was requested";

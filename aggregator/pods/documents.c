@@ -188,13 +188,16 @@ static void add_rows(struct document *d, const struct pods *p, const struct sele
 	node_index_build(&nodes, p->env.registry);
 	d->rows = xcalloc(n + 1, sizeof(*d->rows));
 	for (size_t i = 0; i < n; i++) {
-		const struct node_entry *node = node_index_find(&nodes, all[i]->node);
-		const struct host *h = node ? node->host : NULL;
+		const struct node_entry *node;
+		const struct host *h;
 
-		if (!s || selector_names_pod(s, all[i], h))
-			d->rows[d->n++] = (struct row){ .pod = pod_ref(all[i]),
-							.host = h ? xstrdup(h->name) : NULL,
-							.is_connected = h && h->control };
+		if (s && !selector_names_pod(s, all[i], &nodes))
+			continue;
+		node = node_index_find(&nodes, all[i]->node);
+		h = node ? node->host : NULL;
+		d->rows[d->n++] = (struct row){ .pod = pod_ref(all[i]),
+						.host = h ? xstrdup(h->name) : NULL,
+						.is_connected = h && h->control };
 	}
 	sort_array(d->rows, d->n, sizeof(*d->rows), compare_rows);
 	node_index_release(&nodes);

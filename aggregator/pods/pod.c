@@ -115,6 +115,7 @@ static void fill(struct pod *p, const json_t *doc, struct keeper *k)
 	p->job = keep(k, m.job);
 	p->kind = keep(k, m.kind);
 	p->rank = keep(k, m.rank);
+	p->is_over = !strcmp(p->phase, "Succeeded") || !strcmp(p->phase, "Failed");
 	p->is_ending = *json_get_text(metadata, "deletionTimestamp");
 	p->opted_out = !strcmp(json_get_text(annotations, POD_PROFILE_ANNOTATION), "false");
 	p->profiler_port = read_port(json_get_text(annotations, POD_PORT_ANNOTATION));
@@ -163,11 +164,6 @@ void pod_unref(struct pod *p)
 {
 	if (p && !--p->refs)
 		free(p);
-}
-
-bool pod_is_over(const struct pod *p)
-{
-	return !strcmp(p->phase, "Succeeded") || !strcmp(p->phase, "Failed");
 }
 
 const char *pod_label(const struct pod *p, const char *key)

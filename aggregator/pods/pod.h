@@ -43,6 +43,7 @@ struct pod {
 	const char *node, *ip, *phase; /* "Running"; "" = not known yet */
 	/* what it is a part of: "train", "PyTorchJob"; "" = nothing. `rank` is a number, or "" */
 	const char *job, *kind, *rank;
+	bool is_over; /* it has succeeded or failed: nothing of it runs */
 	bool is_ending; /* its deletion was requested */
 	bool opted_out; /* by POD_PROFILE_ANNOTATION */
 	int profiler_port; /* by POD_PORT_ANNOTATION; 0 = not given */
@@ -59,7 +60,6 @@ MUST_CHECK int pod_read(struct pod **out, const json_t *doc, struct err *e);
 struct pod *pod_ref(struct pod *p);
 void pod_unref(struct pod *p); /* NULL is fine */
 
-bool pod_is_over(const struct pod *p); /* it has succeeded or failed: nothing of it runs */
 const char *pod_label(const struct pod *p, const char *key); /* or NULL */
 int64_t pod_restarts(const struct pod *p); /* of all its containers */
 

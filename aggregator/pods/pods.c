@@ -18,8 +18,7 @@
 #define IN_CLUSTER	"in-cluster"
 #define ACCOUNT		"/var/run/secrets/kubernetes.io/serviceaccount/"
 #define BATCHES_WAITING 8
-#define RETRY_FIRST_NS	NS_PER_S
-#define RETRY_DOUBLINGS 6 /* up to 64 s */
+#define RETRY_DOUBLINGS 6
 #define ROOM_CHECK_NS	NS_PER_MS
 
 const char *const pods_state_names[] = { "off", "listing", "watching", "waiting", "ended" };
@@ -123,7 +122,7 @@ static void run_round(void *arg)
 static void wait_for_next(struct pods *p)
 {
 	unsigned int doublings = p->n_failed < RETRY_DOUBLINGS ? p->n_failed : RETRY_DOUBLINGS;
-	int64_t pause_ns = random_pause_ns(RETRY_FIRST_NS << doublings);
+	int64_t pause_ns = random_pause_ns(p->env.retry_ns << doublings);
 
 	p->error = p->round_error;
 	move(p, ROUND_FAILS);

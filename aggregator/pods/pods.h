@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "aggregator/pods/pod.h"
 #include "base/err.h"
@@ -23,6 +24,7 @@ struct pods_env {
 	struct registry *registry;
 	const char *server; /* "https://...", "in-cluster", or NULL or "": no discovery */
 	const char *token_file, *ca_file; /* for a server that is given by its URL; may be NULL */
+	int64_t retry_ns; /* the first pause after a failure, with a server; doubles, up to 64 times */
 };
 
 /* Begins to list. ERR_INVALID for a server that cannot be one, ERR_NOT_FOUND for "in-cluster" outside of a cluster. */
@@ -45,14 +47,14 @@ struct pods_match {
 struct pods_selection {
 	struct host **hosts; /* sorted by name */
 	size_t n_hosts;
-	struct pods_match *pods;
-	size_t n_pods;
 	bool is_about_pods; /* a term asks for a pod, a namespace, a job or a rank */
+	struct pods_match *pods; /* sorted by namespace and name; none unless is_about_pods */
+	size_t n_pods;
 };
 
 /*
- * select.c: resolves a selector (docs/selectors.md): the hosts that match, or that have a pod that matches, and those
- * pods. The caller releases *out after success. Errors as of registry_select().
+ * select.c: resolves a selector (docs/selectors.md): the hosts that match, or that have a pod that matches, and, if it
+ * asks for pods, those pods. The caller releases *out after success. Errors as of registry_select().
  */
 MUST_CHECK int pods_select(const struct pods *p, struct registry *r, const char *selector,
 			   struct pods_selection *out, struct err *e);

@@ -36,14 +36,14 @@ struct pods {
 
 extern const char *const pods_state_names[]; /* by enum pods_state */
 
-/* The host of a node, by binary search. */
+/* The hosts by their nodes: a hash table with open addressing. */
 struct node_index {
 	struct node_entry {
-		const char *node;
+		const char *node; /* NULL: the place is free */
 		struct host *host;
 		size_t at; /* its place among the registry's hosts */
-	} * entries; /* sorted by node */
-	size_t n;
+	} * entries;
+	size_t n_places; /* a power of two, at least twice the hosts */
 };
 
 void node_index_build(struct node_index *x, const struct registry *r);
@@ -51,8 +51,9 @@ const struct node_entry *node_index_find(const struct node_index *x,
 					 const char *node); /* or NULL */
 void node_index_release(struct node_index *x);
 
-/* select.c: `h` may be NULL: there is no agent on the pod's node. */
+/* select.c: whether all terms are true of the pod, with what its host has besides, if there is an agent on its node. */
 struct selector;
-bool selector_names_pod(const struct selector *s, const struct pod *p, const struct host *h);
+bool selector_names_pod(const struct selector *s, const struct pod *p,
+			const struct node_index *nodes);
 
 #endif

@@ -6,40 +6,44 @@
 #include "aggregator/fleet/registry.h"
 #include "aggregator/fleet/selector.h"
 #include "aggregator/pods/pods_impl.h"
+#include "base/hash.h"
 #include "base/mem.h"
 
 /* ---- hosts by node ---- */
 
-static int compare_entries(const void *a, const void *b)
+/* The place of this node, or the free one where it would be. */
+static struct node_entry *find_place(const struct node_index *x, const char *node)
 {
-	const struct node_entry *x = a, *y = b;
+	size_t at = hash_text(node) & (x->n_places - 1);
 
-	return strcmp(x->node, y->node);
+	while (x->entries[at].node && strcmp(x->entries[at].node, node))
+		at = (at + 1) & (x->n_places - 1);
+	return &x->entries[at];
 }
 
 void node_index_build(struct node_index *x, const struct registry *r)
 {
-	struct host *const *hosts = registry_hosts(r, &x->n);
-	bool is_sorted = true;
+	size_t n;
+	struct host *const *hosts = registry_hosts(r, &n);
 
-	x->entries = xcalloc(x->n + 1, sizeof(*x->entries));
-	for (size_t i = 0; i < x->n; i++) {
-		x->entries[i] = (struct node_entry){ .node = host_get_value(hosts[i], SELECTOR_NODE,
-									    "node"),
-						     .host = hosts[i],
-						     .at = i };
-		is_sorted = is_sorted &&
-			    (!i || strcmp(x->entries[i - 1].node, x->entries[i].node) <= 0);
+	x->n_places = 2;
+	while (x->n_places < 2 * n)
+		x->n_places *= 2;
+	x->entries = xcalloc(x->n_places, sizeof(*x->entries));
+	for (size_t i = 0; i < n; i++) {
+		const char *node = host_get_value(hosts[i], SELECTOR_NODE, "node");
+		struct node_entry *place = find_place(x, node);
+
+		if (!place->node) /* of several hosts with one node, the first by name */
+			*place = (struct node_entry){ .node = node, .host = hosts[i], .at = i };
 	}
-	if (!is_sorted) /* nodes are mostly called as their hosts, which are sorted */
-		sort_array(x->entries, x->n, sizeof(*x->entries), compare_entries);
 }
 
 const struct node_entry *node_index_find(const struct node_index *x, const char *node)
 {
-	const struct node_entry wanted = { .node = node };
+	const struct node_entry *place = find_place(x, node);
 
-	return x->n ? bsearch(&wanted, x->entries, x->n, sizeof(wanted), compare_entries) : NULL;
+	return place->node ? place : NULL;
 }
 
 void node_index_release(struct node_index *x)
@@ -49,10 +53,17 @@ void node_index_release(struct node_index *x)
 
 /* ---- what terms are about ---- */
 
-struct pod_on_host {
+struct pod_on_node {
 	const struct pod *pod;
-	const struct host *host; /* or NULL */
+	const struct node_index *nodes;
 };
+
+static const struct host *host_of(const struct pod_on_node *it)
+{
+	const struct node_entry *node = node_index_find(it->nodes, it->pod->node);
+
+	return node ? node->host : NULL;
+}
 
 static const char *text_or_null(const char *text)
 {
@@ -77,13 +88,14 @@ static const char *get_of_pod(const struct pod *p, enum selector_key key, const 
 	}
 }
 
-/* What a pod does not have, its host may have. */
+/* What a pod does not have, its host may have. Hosts are looked up for that alone: most pods are told apart without. */
 static const char *get_of_both(const void *arg, enum selector_key key, const char *label)
 {
-	const struct pod_on_host *it = arg;
+	const struct pod_on_node *it = arg;
 	const char *value = get_of_pod(it->pod, key, label);
+	const struct host *h = value ? NULL : host_of(it);
 
-	return value || !it->host ? value : host_get_value(it->host, key, label);
+	return h ? host_get_value(h, key, label) : value;
 }
 
 static const char *get_of_host(const void *arg, enum selector_key key, const char *label)
@@ -98,12 +110,14 @@ static bool host_matches(const struct selector *s, const struct host *h)
 	return selector_matches(s, &subject);
 }
 
-bool selector_names_pod(const struct selector *s, const struct pod *p, const struct host *h)
+bool selector_names_pod(const struct selector *s, const struct pod *p,
+			const struct node_index *nodes)
 {
-	const struct pod_on_host both = { .pod = p, .host = h };
+	const struct pod_on_node it = { .pod = p, .nodes = nodes };
+	const struct host *h = s->names.n || s->without.n ? host_of(&it) : NULL;
 	const struct selector_subject subject = { .host = h ? h->name : p->node,
 						  .get = get_of_both,
-						  .arg = &both };
+						  .arg = &it };
 
 	return selector_matches(s, &subject);
 }
@@ -118,6 +132,75 @@ static bool is_about_pods(const struct selector *s)
 	return false;
 }
 
+/* ---- order ---- */
+
+#define ORDER_BYTES ((size_t)2 * (POD_TEXT_BYTES + 1))
+#define BEGIN_BYTES 16
+
+/* A match with the begin of its text of order, without what all matches have in common: to look into 10,000 pods again
+ * and again takes longer than to find them. */
+struct ordered {
+	char begin[BEGIN_BYTES];
+	struct pods_match match;
+};
+
+static int compare_ordered(const void *a, const void *b)
+{
+	const struct ordered *x = a, *y = b;
+	int order = memcmp(x->begin, y->begin, BEGIN_BYTES);
+
+	if (!order)
+		order = strcmp(x->match.pod->space, y->match.pod->space);
+	return order ? order : strcmp(x->match.pod->name, y->match.pod->name);
+}
+
+/* "NAMESPACE\0NAME\0"; returns its length. */
+static size_t write_order(const struct pod *p, char to[ORDER_BYTES])
+{
+	size_t n_space = strlen(p->space) + 1, n_name = strlen(p->name) + 1;
+
+	memcpy(to, p->space, n_space);
+	memcpy(to + n_space, p->name, n_name);
+	return n_space + n_name;
+}
+
+static size_t count_common(const struct pods_match *matches, size_t n)
+{
+	char first[ORDER_BYTES], text[ORDER_BYTES];
+	size_t common = write_order(matches[0].pod, first);
+
+	for (size_t i = 1; i < n; i++) {
+		size_t len = write_order(matches[i].pod, text), same = 0;
+
+		while (same < common && same < len && text[same] == first[same])
+			same++;
+		common = same;
+	}
+	return common;
+}
+
+static void sort_matches(struct pods_match *matches, size_t n)
+{
+	struct ordered *rows;
+	size_t common;
+
+	if (n < 2)
+		return;
+	common = count_common(matches, n);
+	rows = xcalloc(n, sizeof(*rows));
+	for (size_t i = 0; i < n; i++) {
+		char text[ORDER_BYTES];
+		size_t len = write_order(matches[i].pod, text) - common;
+
+		memcpy(rows[i].begin, text + common, len < BEGIN_BYTES ? len : BEGIN_BYTES);
+		rows[i].match = matches[i];
+	}
+	sort_array(rows, n, sizeof(*rows), compare_ordered);
+	for (size_t i = 0; i < n; i++)
+		matches[i] = rows[i].match;
+	free(rows);
+}
+
 /* ---- selecting ---- */
 
 /* A selection that is being made: `chosen` has a place for each host of the registry. */
@@ -130,32 +213,31 @@ struct selecting {
 
 static void try_pod(struct selecting *s, struct pod *p)
 {
-	const struct node_entry *node = node_index_find(&s->nodes, p->node);
-	struct host *host = node ? node->host : NULL;
+	const struct node_entry *node;
 
-	if (pod_is_over(p) || p->opted_out || (!host && !s->out->is_about_pods) ||
-	    !selector_names_pod(s->selector, p, host))
+	if (p->is_over || p->opted_out || !selector_names_pod(s->selector, p, &s->nodes))
 		return;
-	s->out->pods[s->out->n_pods++] = (struct pods_match){ .pod = pod_ref(p), .host = host };
+	node = node_index_find(&s->nodes, p->node);
 	if (node)
 		s->chosen[node->at] = true;
+	if (s->out->is_about_pods)
+		s->out->pods[s->out->n_pods++] =
+			(struct pods_match){ .pod = pod_ref(p), .host = node ? node->host : NULL };
 }
 
-static int compare_matches(const void *a, const void *b)
+/* Not needed for names alone: these are as true of a host as of its pods. */
+static void select_pods(const struct pods *p, const struct registry *r, struct selecting *s)
 {
-	const struct pods_match *x = a, *y = b;
-	int order = strcmp(x->pod->space, y->pod->space);
-
-	return order ? order : strcmp(x->pod->name, y->pod->name);
-}
-
-static void select_pods(const struct pods *p, struct selecting *s)
-{
-	s->out->pods = xcalloc(p->table.n + 1, sizeof(*s->out->pods));
+	if (!s->selector->n_terms || !p->table.n)
+		return;
+	if (s->out->is_about_pods)
+		s->out->pods = xcalloc(p->table.n, sizeof(*s->out->pods));
+	node_index_build(&s->nodes, r);
 	for (size_t i = 0; i < POD_TABLE_SLOTS; i++)
 		for (struct pod *pod = p->table.slots[i]; pod; pod = pod->next)
 			try_pod(s, pod);
-	sort_array(s->out->pods, s->out->n_pods, sizeof(*s->out->pods), compare_matches);
+	node_index_release(&s->nodes);
+	sort_matches(s->out->pods, s->out->n_pods);
 }
 
 static void select_hosts(const struct registry *r, struct selecting *s)
@@ -212,17 +294,15 @@ int pods_select(const struct pods *p, struct registry *r, const char *selector,
 		rc = check_names(r, &parsed, e);
 	if (rc)
 		goto out;
-	node_index_build(&s.nodes, r);
-	s.chosen = xcalloc(s.nodes.n + 1, sizeof(*s.chosen));
+	s.chosen = xcalloc(registry_count(r, NULL) + 1, sizeof(*s.chosen));
 	out->is_about_pods = is_about_pods(&parsed);
-	select_pods(p, &s);
+	select_pods(p, r, &s);
 	select_hosts(r, &s);
 	if (!out->n_hosts)
 		rc = refuse_empty(p, r, selector, out, e);
 	if (rc)
 		pods_selection_release(out);
 out:
-	node_index_release(&s.nodes);
 	free(s.chosen);
 	selector_release(&parsed);
 	return rc;

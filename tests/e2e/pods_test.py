@@ -6,10 +6,12 @@ from lib.cluster import Cluster, main, wait_until
 from lib.fake_kubernetes import FakeKubernetes, pod
 
 
-def start(c, api, *flags):
+def start(c, api, text=None):
+    """With a token that the API server accepts, or with this text; returns the token's file."""
     token = c.dir / "token"
-    token.write_text(api.token + "\n")
-    return c.aggregator("--kubernetes", api.url, "--kubernetes-token-file", token, *flags)
+    token.write_text(text or api.token + "\n")
+    c.aggregator("--kubernetes", api.url, "--kubernetes-token-file", token, "--kubernetes-retry", "20ms")
+    return token
 
 
 def pods_of(c, selector="all"):
@@ -49,9 +51,8 @@ def test_pages_and_changes():
         wait_until("a changed pod", lambda: pods_of(c, "pod=late")["late"]["node"] == "n2")
         api.delete(last)
         wait_until("a pod that is gone", lambda: not pods_of(c, "pod=late"))
-        wait_until("a second watch", lambda: len(api.watches()) > 1)
+        wait_until("a watch from there on", lambda: int(api.watches()[-1]["resourceVersion"]) == 703)
         assert len([q for q in api.requests if "limit" in q]) == 3, "it listed again without a reason"
-        assert int(api.watches()[-1]["resourceVersion"]) > 700, api.watches()[-1]
         status, doc = c.call("GET", "/api/v1/pods?selector=rank%3Dx")
         assert status == 400 and "character 6" in doc["error"], doc
     api.close()
@@ -59,15 +60,16 @@ def test_pages_and_changes():
 
 def test_faults():
     """After each fault, everything that happened meanwhile is known, and what is gone is not."""
-    api = FakeKubernetes(watch_s=1)
+    api = FakeKubernetes(watch_s=0.3)
     known = [pod(f"p{i:03}", "n") for i in range(300)]
     for p in known:
         api.put(p)
     with Cluster() as c:
         api.faults += ["error-500", "forbidden"]
         start(c, api)
-        wait_until("the refusal", lambda: "ClusterRole" in discovery(c)["error"] or discovery(c)["pods"])
         wait_until("300 pods", lambda: discovery(c)["pods"] == 300, 30)
+        log = c.log("aggregator")
+        assert "ClusterRole" in log and "the fault error-500" in log, log
         for fault in ("gone", "cut", "garbage", "error-500", "gone-page"):
             api.faults += ["gone", fault] if fault == "gone-page" else [fault]
             wait_until(f"the fault {fault}", lambda: fault not in api.faults, 30)
@@ -82,9 +84,7 @@ def test_faults():
 def test_wrong_token():
     api = FakeKubernetes()
     with Cluster() as c:
-        token = c.dir / "token"
-        token.write_text("another-token\n")
-        c.aggregator("--kubernetes", api.url, "--kubernetes-token-file", token)
+        token = start(c, api, "another-token\n")
         wait_until("the refusal", lambda: "token" in discovery(c)["error"])
         token.write_text(api.token)  # it is read again for each request
         api.put(pod("p", "n"))

@@ -34,7 +34,7 @@ def pod(name, node, space="jobs", job=None, rank=None, phase="Running", uid=None
 
 
 class FakeKubernetes:
-    def __init__(self, token="a-token-of-the-aggregator", bookmark_s=0.2, watch_s=3):
+    def __init__(self, token="a-token-of-the-aggregator", bookmark_s=0.05, watch_s=1):
         self.token, self.bookmark_s, self.watch_s = token, bookmark_s, watch_s
         self.lock = threading.Condition()
         self.pods, self.log, self.version = {}, [], 100

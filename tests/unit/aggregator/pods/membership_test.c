@@ -118,7 +118,7 @@ static void test_pod(void)
 	CHECK_STR(p->uid, "3f2c1a2b-0000");
 	CHECK_STR(p->node, "n1");
 	CHECK_STR(p->ip, "10.0.0.7");
-	CHECK(p->is_ending && p->opted_out && !pod_is_over(p));
+	CHECK(p->is_ending && p->opted_out && !p->is_over);
 	CHECK_EQ(p->profiler_port, 9012);
 	CHECK_EQ(p->n_labels, 1);
 	CHECK_STR(pod_label(p, "a"), "b");

@@ -152,14 +152,20 @@ static void test_pods(void)
 	CHECK_STR(found(pods, r, "job=train,!rank=0"), "n2");
 	CHECK_STR(found_pods(pods, r, "job=train,zone=x"), "a0");
 	CHECK_STR(found_pods(pods, r, "pod=?0,namespace=jobs"), "a0 b0");
-	CHECK_STR(found_pods(pods, r, "node=n2"), "a1 b0");
+	CHECK_STR(found_pods(pods, r, "node=n2,job=*"), "a1 b0");
 	CHECK_STR(found(pods, r, "node=n1"), "other-name");
-	CHECK_STR(found_pods(pods, r, "other-name"), "a0");
-	CHECK_STR(found_pods(pods, r, "app in (web,db),node=n1"), "a0");
+	CHECK_STR(found_pods(pods, r, "other-name,namespace=*"), "a0");
+	CHECK_STR(found_pods(pods, r, "!n2,!n4,job=train"), "a0");
+	CHECK_STR(found_pods(pods, r, "app in (web,db),node=n1,job=*"), "a0");
+	CHECK_STR(found(pods, r, "app in (web,db)"), "n2 other-name");
+	CHECK_STR(found(pods, r, "app=web,zone=x"), "other-name");
+	CHECK_STR(found(pods, r, "app=web,zone!=x"), "n2");
 	CHECK_STR(found(pods, r, "app=db"), "not-found");
 	CHECK_STR(found(pods, r, "rank=2,job=train"), "not-found"); /* its node has no agent */
 	CHECK_STR(found(pods, r, "!app=*"), "n2 n3 other-name"); /* hosts have no such label */
-	CHECK_STR(found_pods(pods, r, "all"), "a0 a1 b0");
+	CHECK_STR(found(pods, r, "all"), "n2 n3 other-name");
+	CHECK_STR(found_pods(pods, r, "all"), ""); /* it asks for no pods */
+	CHECK_STR(found_pods(pods, r, "app=web"), "");
 
 	pod_table_begin_listing(&pods->table);
 	add_pod(pods, "a1", "n3", "train", 1, "Running"); /* moved */
