@@ -15,6 +15,10 @@ struct cpu {
 	bool is_holding;
 	struct cpu_switch held;
 	int64_t held_raw_ns;
+	/* a switch to a thread that only the next switch names */
+	bool is_open;
+	struct cpu_switch open;
+	int64_t open_raw_ns;
 	int64_t fed_raw_ns; /* of the last record that the kernel kept; 0 = none */
 };
 
@@ -118,14 +122,44 @@ static void apply_switch_of_cgroup(struct switches *s, uint32_t number,
 
 /* ---- the switches of all ---- */
 
+static void add_open(struct switches *s, struct cpu *cpu, uint32_t to)
+{
+	cpu->open.to = to;
+	add(s, cpu->open_raw_ns, cpu->open);
+	cpu->is_open = false;
+}
+
+/* No switch has named the thread that came: its time is left out. */
+static void give_up_open(struct switches *s, struct cpu *cpu)
+{
+	if (!cpu->is_open)
+		return;
+	ring_add_loss(s->ring, cpu->open_raw_ns, 1);
+	add_open(s, cpu, 0);
+}
+
 /* Adds the switch whose first report is held. */
 static void add_held(struct switches *s, struct cpu *cpu, uint32_t from)
 {
+	if (cpu->is_open && from)
+		add_open(s, cpu, from);
+	give_up_open(s, cpu);
 	cpu->held.from = from;
 	add(s, cpu->held_raw_ns, cpu->held);
 	cpu->is_holding = false;
 	cpu->known = true;
 	cpu->tid = (uint32_t)cpu->held.to;
+}
+
+/* The kernel does not report the switches of some of its own threads, neither to them nor from them: the first report
+ * held says that such a thread came, and the second, of the next thread that has reports, that it left. */
+static void add_held_and_left(struct switches *s, struct cpu *cpu, int64_t left_raw_ns)
+{
+	add_held(s, cpu, cpu->tid);
+	cpu->open = (struct cpu_switch){ .from = cpu->held.to, .cpu = cpu->held.cpu };
+	cpu->open_raw_ns = left_raw_ns;
+	cpu->is_open = true;
+	cpu->tid = 0;
 }
 
 /* Both reports name the other thread only: the first the one that comes, the second the one that left. So the first
@@ -145,9 +179,13 @@ static void apply_switch(struct switches *s, uint32_t number, const struct perf_
 						 .preempted = rec->preempted };
 		cpu->held_raw_ns = rec->time_ns;
 		cpu->is_holding = true;
+	} else if (cpu->is_holding && other && other == cpu->held.to) {
+		add_held_and_left(s, cpu, rec->time_ns);
 	} else if (cpu->is_holding) {
 		add_held(s, cpu, is_tid(rec->ptid) ? other : cpu->tid);
 	} else { /* the first report is missing */
+		if (cpu->is_open)
+			add_open(s, cpu, other);
 		cpu->known = true;
 		cpu->tid = 0;
 		add(s, rec->time_ns, (struct cpu_switch){ .from = other, .cpu = number });
@@ -164,6 +202,7 @@ static void lose(struct switches *s, uint32_t number, const struct perf_record *
 		     rec->count);
 	if (cpu->is_holding)
 		add_held(s, cpu, cpu->tid);
+	give_up_open(s, cpu);
 	cpu->tid = 0;
 }
 
@@ -202,8 +241,9 @@ void switches_feed(struct switches *s, uint32_t cpu, const void *bytes, size_t l
 void switches_flush(struct switches *s, int64_t until_raw_ns)
 {
 	for (size_t i = 0; i < s->n_cpus; i++) {
-		const struct cpu *cpu = &s->cpus[i];
+		struct cpu *cpu = &s->cpus[i];
 
+		give_up_open(s, cpu);
 		if (!cpu->known || !cpu->tid || cpu->is_holding)
 			continue;
 		threads_note_again(s->threads, cpu->tid, until_raw_ns);
@@ -224,6 +264,7 @@ void switches_pause(struct switches *s, int64_t raw_ns)
 
 		if (cpu->is_holding)
 			add_held(s, cpu, cpu->tid);
+		give_up_open(s, cpu);
 		if (!cpu->known)
 			continue;
 		add(s, cpu->raw_ns > raw_ns ? cpu->raw_ns : raw_ns,

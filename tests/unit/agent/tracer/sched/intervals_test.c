@@ -299,6 +299,38 @@ static void test_half_a_switch(void)
 	switches_free(s);
 }
 
+/* 13 is a thread of the kernel whose own reports are not there: the next report tells that it ran, and the one after
+ * that who ran then. */
+static void test_unreported(void)
+{
+	const struct row before = { 150, OUT, 0, 0, 11 }, after = { 600, OUT, 0, 12, 14 };
+	struct switches *s = start(false);
+
+	feed(s, &before, 1);
+	feed_report(s, 300, PREEMPTED, 0, 13);
+	feed_report(s, 400, IN, 0, 13);
+	feed(s, &after, 1);
+	check(s, 0, 0,
+	      "11 150-300 cpu 0;11 300-1000 runnable;12 400-600 cpu 0;13 300-400 cpu 0;14 600-1000 "
+	      "cpu 0;");
+	switches_free(s);
+}
+
+/* The window is cut before the thread that came is known. */
+static void test_unreported_at_flush(void)
+{
+	const struct row before = { 150, OUT, 0, 0, 11 }, after = { 600, OUT, 0, 12, 14 };
+	struct switches *s = start(false);
+
+	feed(s, &before, 1);
+	feed_report(s, 300, OUT, 0, 13);
+	feed_report(s, 400, IN, 0, 13);
+	switches_flush(s, 500);
+	feed(s, &after, 1);
+	CHECK_EQ(ring_lost(switches_ring(s), 0, 2000), 1);
+	switches_free(s);
+}
+
 /* The kernel lost records: nothing is said of the time until the next switch. */
 static void test_lost(void)
 {
@@ -361,6 +393,8 @@ int main(void)
 	test_begin_in_pause();
 	test_cgroup();
 	test_half_a_switch();
+	test_unreported();
+	test_unreported_at_flush();
 	test_lost();
 	test_odd_ids();
 	test_limit();
