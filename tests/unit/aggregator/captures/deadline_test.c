@@ -190,12 +190,13 @@ static void test_behind(bool for_long)
 	struct capture *c;
 	struct fleet f;
 
-	fleet_start(&f, 0, 60 * NS_PER_S);
+	fleet_start(&f, 0, 3 * NS_PER_S);
+	f.agg.patience.arm_ns = 300 * NS_PER_MS;
 	f.agg.captures->env.is_behind = is_behind;
 	f.agg.captures->env.behind_arg = &behind;
 	fake_connect(&a, &f, "a");
 	fake_connect(&b, &f, "b");
-	c = begin(&f, 30 * NS_PER_S, 0);
+	c = begin(&f, 3 * NS_PER_S, 0);
 	WAIT(&f, a.arms && b.arms);
 	WAIT(&f, session_clock_now(&f.agg.clock) > c->t0_ns + 5 * f.agg.patience.arm_ns);
 	CHECK_EQ(c->hosts[0].state, HOST_ARMING);
