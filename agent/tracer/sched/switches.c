@@ -129,21 +129,20 @@ static void add_open(struct switches *s, struct cpu *cpu, uint32_t to)
 	cpu->is_open = false;
 }
 
-/* No switch has named the thread that came: its time is left out. */
+/* No switch has named the thread that came yet: it is left out until its next switch. */
 static void give_up_open(struct switches *s, struct cpu *cpu)
 {
-	if (!cpu->is_open)
-		return;
-	ring_add_loss(s->ring, cpu->open_raw_ns, 1);
-	add_open(s, cpu, 0);
+	if (cpu->is_open)
+		add_open(s, cpu, 0);
 }
 
 /* Adds the switch whose first report is held. */
 static void add_held(struct switches *s, struct cpu *cpu, uint32_t from)
 {
-	if (cpu->is_open && from)
+	if (cpu->is_open && !from) /* it has left, and will not be named */
+		ring_add_loss(s->ring, cpu->open_raw_ns, 1);
+	if (cpu->is_open)
 		add_open(s, cpu, from);
-	give_up_open(s, cpu);
 	cpu->held.from = from;
 	add(s, cpu->held_raw_ns, cpu->held);
 	cpu->is_holding = false;
