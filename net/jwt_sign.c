@@ -41,7 +41,7 @@ static int add_signature(struct buf *out, size_t from, const char *pem, struct e
 {
 	const gnutls_datum_t text = { out->data + from, (unsigned int)(out->len - from) };
 	gnutls_datum_t signature = { 0 };
-	gnutls_privkey_t key;
+	gnutls_privkey_t key = NULL;
 	int rc = load_key(pem, &key, e);
 
 	if (rc)

@@ -169,7 +169,7 @@ int block_unpack(const uint8_t *data, const struct block *b, const struct block_
 		 struct tvx_entry *out, struct err *e)
 {
 	struct column_reader c[COLUMNS];
-	size_t n = (size_t)b->n_carried + b->n, rest;
+	size_t n = (size_t)b->n_carried + b->n, rest = 0;
 	int rc = read_head(data, b->len, n, c, &rest, e);
 
 	if (!rc && in->is_raw && b->n_carried * sizeof(uint64_t) > b->len - BLOCK_TAIL - rest)

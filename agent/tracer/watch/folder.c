@@ -20,6 +20,9 @@
 #include "xspace/xspace.h"
 
 #define SUFFIX ".xplane.pb"
+/* of a name in a problem; what is longer ends with "..." */
+#define SHOWN_PATH 100
+#define SHOWN_RUN  80
 
 /* A file that is young. */
 struct candidate {
@@ -69,13 +72,20 @@ int watch_folder_error(const struct watch_folder *f)
 	return f->error;
 }
 
-/* The first one stays. What is not there is no problem; `name` is below the folder. */
-static void note_error(struct watch_folder *f, const char *name, int error)
+static const char *mark_cut(const char *name, size_t shown)
+{
+	return strlen(name) > shown ? "..." : "";
+}
+
+/* The first one stays. What is not there is no problem; `run` is "" for the folder of the runs. */
+static void note_error(struct watch_folder *f, const char *run, int error)
 {
 	if (f->error || error == ENOENT)
 		return;
 	f->error = error;
-	snprintf(f->problem, sizeof(f->problem), "%.100s%.100s: %s", f->path, name,
+	snprintf(f->problem, sizeof(f->problem), "%.*s%s/plugins/profile%s%.*s%s: %s", SHOWN_PATH,
+		 f->path, mark_cut(f->path, SHOWN_PATH), *run ? "/" : "", SHOWN_RUN, run,
+		 mark_cut(run, SHOWN_RUN),
 		 error == EACCES ? "permission denied: grant CAP_DAC_READ_SEARCH"
 				 : strerror(error));
 }
@@ -187,17 +197,19 @@ static struct candidate *find_candidate(struct watch_folder *f, const char *run,
 	return NULL;
 }
 
+/* NULL: there are too many, or a name is too long. */
 static struct candidate *add_candidate(struct watch_folder *f, const char *run, const char *file)
 {
+	size_t run_len = strlen(run), file_len = strlen(file);
 	struct candidate *c;
 
-	if (f->n == WATCH_FILES_MAX)
+	if (f->n == WATCH_FILES_MAX || run_len >= sizeof(c->run) || file_len >= sizeof(c->file))
 		return NULL;
 	f->files = xrealloc(f->files, (f->n + 1) * sizeof(*f->files));
 	c = &f->files[f->n++];
 	*c = (struct candidate){ .size = -1 };
-	snprintf(c->run, sizeof(c->run), "%s", run);
-	snprintf(c->file, sizeof(c->file), "%s", file);
+	memcpy(c->run, run, run_len);
+	memcpy(c->file, file, file_len);
 	return c;
 }
 
@@ -243,14 +255,6 @@ struct looking {
 	void *arg;
 };
 
-static void note_run_error(struct watch_folder *f, const char *run, int error)
-{
-	char name[LIMIT_RUN_NAME + 32];
-
-	snprintf(name, sizeof(name), "/plugins/profile/%s", run);
-	note_error(f, name, error);
-}
-
 static void look_at_file(const struct looking *l, int run, const char *run_name, const char *file)
 {
 	struct candidate *c;
@@ -266,7 +270,7 @@ static void look_at_file(const struct looking *l, int run, const char *run_name,
 		return;
 	c->seen = l->f->looks;
 	if (faccessat(run, file, R_OK, AT_EACCESS) && errno == EACCES) {
-		note_run_error(l->f, run_name, errno);
+		note_error(l->f, run_name, errno);
 		return;
 	}
 	if (has_settled(c, &st))
@@ -306,7 +310,7 @@ static void look_at_run(const struct looking *l, int runs, const char *above, co
 	if (fd >= 0)
 		each_name(fd, look_at_file, l, name);
 	else
-		note_run_error(l->f, name, errno);
+		note_error(l->f, name, errno);
 }
 
 static void forget_unseen(struct watch_folder *f)
@@ -332,7 +336,7 @@ void watch_folder_look(struct watch_folder *f, int64_t now_real_ns, watch_fn fn,
 	if (fd >= 0)
 		each_name(fd, look_at_run, &l, "");
 	else
-		note_error(f, "/plugins/profile", errno);
+		note_error(f, "", errno);
 	forget_unseen(f);
 }
 
