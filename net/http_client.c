@@ -11,12 +11,14 @@
 #include "net/address.h"
 #include "net/http_client_impl.h"
 #include "net/pem.h"
+#include "proto/limits.h"
 
 #define ANSWER_BYTES	   (64u << 20) /* of an answer that is collected in memory */
 #define ERROR_ANSWER_BYTES (1u << 20) /* kept of an error's text */
 #define EVENT_BYTES \
 	(64u << 20) /* one server-sent event, which may hold as large a document as an answer */
-#define CONNECT_MS 10000L
+#define CONNECT_MS  10000L
+#define CONTINUE_MS 10000L /* a server that does not answer "Expect" gets the body then */
 #define SILENCE_NS (45 * NS_PER_S)
 
 struct events {
@@ -235,7 +237,11 @@ static void set_request(struct transfer *t)
 		curl_easy_setopt(t->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body_len);
 		curl_easy_setopt(t->curl, CURLOPT_POSTFIELDS, call->body ? call->body : "");
 		add_header(t, "Content-Type: application/json");
-		add_header(t, "Expect:"); /* the server reads every body: no round trip before it */
+		/* The server reads a body of this size in any case: no round trip before it. While a longer one
+		 * is sent, it may refuse it and close the connection, and its answer would be lost. */
+		if (call->body_len <= LIMIT_HTTP_BODY_BYTES)
+			add_header(t, "Expect:");
+		curl_easy_setopt(t->curl, CURLOPT_EXPECT_100_TIMEOUT_MS, CONTINUE_MS);
 	}
 	curl_easy_setopt(t->curl, CURLOPT_CUSTOMREQUEST, call->method);
 	if (call->range)
