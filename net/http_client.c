@@ -19,7 +19,7 @@
 	(64u << 20) /* one server-sent event, which may hold as large a document as an answer */
 #define CONNECT_MS  10000L
 #define CONTINUE_MS 10000L /* a server that does not answer "Expect" gets the body then */
-#define SILENCE_NS (45 * NS_PER_S)
+#define SILENCE_NS  (45 * NS_PER_S)
 
 struct events {
 	http_event_fn fn;
