@@ -39,6 +39,7 @@ class FakeKubernetes:
         self.lock = threading.Condition()
         self.pods, self.log, self.version = {}, [], 100
         self.faults, self.requests = [], []
+        self.snapshots = {}  # listings that were begun, by their version
         api = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -121,15 +122,18 @@ class FakeKubernetes:
 
     def list(self, h, query):
         limit = int(query.get("limit", 1 << 30))
-        begin = int(query.get("continue", "0").split(":")[-1])
+        _, version, begin = query["continue"].split(":") if "continue" in query else (None, None, 0)
+        begin = int(begin)
         if begin and self.take_fault("gone-page"):
             return self.refuse(h, 410, "The provided continue parameter is too old")
-        with self.lock:
-            pods = [self.pods[uid] for uid in sorted(self.pods)]
-            version = str(self.version)
+        with self.lock:  # all pages are of the instant of the first one
+            version = version or str(self.version)
+            if version not in self.snapshots:
+                self.snapshots[version] = [self.pods[uid] for uid in sorted(self.pods)]
+            pods = self.snapshots[version]
         metadata = {} if self.take_fault("other-version") else {"resourceVersion": version}
         if begin + limit < len(pods):
-            metadata["continue"] = f"next:{begin + limit}"
+            metadata["continue"] = f"next:{version}:{begin + limit}"
         return self.send(h, 200, {"kind": "PodList", "metadata": metadata, "items": pods[begin:begin + limit]})
 
     def watch(self, h, query):
