@@ -43,7 +43,7 @@ def test_pages_and_changes():
         wait_until("600 pods", lambda: discovery(c)["pods"] == 600)
         assert discovery(c)["state"] == "watching" and not discovery(c)["error"], discovery(c)
         pages = [q for q in api.requests if "limit" in q]
-        assert [q.get("continue") for q in pages] == [None, "next:250", "next:500"], pages
+        assert [q.get("continue") for q in pages] == [None, "next:700:250", "next:700:500"], pages
         last = pod("late", "n1", job="train", rank=3)
         api.put(last)
         wait_until("a new pod", lambda: "late" in pods_of(c, "job=train,rank=3"))
