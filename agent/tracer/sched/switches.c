@@ -136,11 +136,17 @@ static void give_up_open(struct switches *s, struct cpu *cpu)
 		add_open(s, cpu, 0);
 }
 
+/* The thread that came has left, and no report names it. */
+static void lose_open(struct switches *s, struct cpu *cpu)
+{
+	if (cpu->is_open)
+		ring_add_loss(s->ring, cpu->open_raw_ns, 1);
+	give_up_open(s, cpu);
+}
+
 /* Adds the switch whose first report is held. */
 static void add_held(struct switches *s, struct cpu *cpu, uint32_t from)
 {
-	if (cpu->is_open && !from) /* it has left, and will not be named */
-		ring_add_loss(s->ring, cpu->open_raw_ns, 1);
 	if (cpu->is_open)
 		add_open(s, cpu, from);
 	cpu->held.from = from;
@@ -154,6 +160,7 @@ static void add_held(struct switches *s, struct cpu *cpu, uint32_t from)
  * held says that such a thread came, and the second, of the next thread that has reports, that it left. */
 static void add_held_and_left(struct switches *s, struct cpu *cpu, int64_t left_raw_ns)
 {
+	lose_open(s, cpu);
 	add_held(s, cpu, cpu->tid);
 	cpu->open = (struct cpu_switch){ .from = cpu->held.to, .cpu = cpu->held.cpu };
 	cpu->open_raw_ns = left_raw_ns;
@@ -168,8 +175,10 @@ static void apply_switch(struct switches *s, uint32_t number, const struct perf_
 	struct cpu *cpu = cpu_of(s, number);
 	uint32_t other = is_tid(rec->ptid) ? rec->ptid : 0;
 
-	if (cpu->is_holding && rec->out) /* the second report is missing */
+	if (cpu->is_holding && rec->out) { /* the second report is missing */
+		lose_open(s, cpu);
 		add_held(s, cpu, cpu->tid);
+	}
 	cpu->raw_ns = rec->time_ns;
 	note_thread(s, rec->ppid, other, rec->time_ns);
 	if (rec->out) {

@@ -316,6 +316,21 @@ static void test_unreported(void)
 	switches_free(s);
 }
 
+/* The CPU is idle after such a thread: nothing is missing. */
+static void test_unreported_before_idle(void)
+{
+	const struct row before = { 150, OUT, 0, 0, 11 }, after = { 600, OUT, 0, 0, 14 };
+	struct switches *s = start(false);
+
+	feed(s, &before, 1);
+	feed_report(s, 300, OUT, 0, 13);
+	feed_report(s, 400, IN, 0, 13);
+	feed(s, &after, 1);
+	check(s, 0, 0, "11 150-300 cpu 0;13 300-400 cpu 0;14 600-1000 cpu 0;");
+	CHECK_EQ(ring_lost(switches_ring(s), 0, 2000), 0);
+	switches_free(s);
+}
+
 /* The window is cut before the thread that came is known; then it leaves for a thread without reports, too. */
 static void test_unreported_at_flush(void)
 {
@@ -397,6 +412,7 @@ int main(void)
 	test_cgroup();
 	test_half_a_switch();
 	test_unreported();
+	test_unreported_before_idle();
 	test_unreported_at_flush();
 	test_lost();
 	test_odd_ids();
