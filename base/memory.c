@@ -9,9 +9,8 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define HEAPS	    2
-#define LARGE_BYTES (256 << 10)
-#define CHECK_NS    (4 * NS_PER_S)
+#define HEAPS	 2
+#define CHECK_NS (4 * NS_PER_S)
 /* so much must have been freed: giving back less is not worth the page faults that follow */
 #define FREED_BYTES (4 << 20)
 
@@ -36,11 +35,12 @@ struct memory {
 	struct trim_job *job; /* NULL: no worker gives memory back now */
 };
 
-void memory_set_up(void)
+void memory_set_up(int large_bytes, int kept_bytes)
 {
 	mallopt(M_ARENA_MAX, HEAPS);
 	/* A fixed limit: otherwise glibc raises it, large blocks come from heaps and leave holes in them. */
-	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
+	mallopt(M_MMAP_THRESHOLD, large_bytes);
+	mallopt(M_TRIM_THRESHOLD, kept_bytes);
 }
 
 struct pages {
