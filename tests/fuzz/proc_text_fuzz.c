@@ -7,6 +7,7 @@
 #include "agent/perf/tracepoint.h"
 #include "agent/symbols/kallsyms.h"
 #include "agent/symbols/perf_map.h"
+#include "agent/proc/cgroup_path.h"
 #include "agent/proc/command.h"
 #include "agent/proc/maps.h"
 #include "base/mem.h"
@@ -17,6 +18,7 @@ static void read_cgroup(const char *text)
 {
 	double *v = xcalloc(cgroups_quantities(), sizeof(*v));
 	char label[CGROUP_LABEL_BYTES];
+	struct cgroup_owner owner;
 
 	for (size_t i = 0; i < cgroups_files(); i++) {
 		char *copy = xstrdup(text);
@@ -25,6 +27,7 @@ static void read_cgroup(const char *text)
 		free(copy);
 	}
 	cgroup_label(text, label);
+	cgroup_text_read(&owner, text);
 	free(v);
 }
 
