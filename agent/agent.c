@@ -12,6 +12,7 @@
 #include "agent/local/local_service.h"
 #include "agent/local/profiler_service.h"
 #include "agent/marks/marks.h"
+#include "agent/pods/local_pods.h"
 #include "agent/snapshot_requests.h"
 #include "agent/python/python.h"
 #include "agent/tracer/set.h"
@@ -28,6 +29,7 @@ struct agent {
 	struct clock *clock;
 	struct budget *budget;
 	struct marks *marks;
+	struct local_pods *pods;
 	struct python *python;
 	struct tracer **tracers; /* opened; NULL-terminated */
 	struct captures *captures;
@@ -95,12 +97,21 @@ static int start_marks(struct agent *a, struct err *e)
 	return 0;
 }
 
+static int start_pods(struct agent *a, struct err *e)
+{
+	const struct local_pods_conf conf = { .loop = a->loop, .proc = "/proc" };
+
+	(void)e;
+	a->pods = local_pods_new(&conf);
+	return 0;
+}
+
 static int start_python(struct agent *a, struct err *e)
 {
 	const struct ring_limits limits = ring_limits(a);
 
 	(void)e;
-	a->python = python_new(a->loop, &limits);
+	a->python = python_new(a->loop, &limits, a->pods);
 	return 0;
 }
 
@@ -118,6 +129,7 @@ static int start_tracers(struct agent *a, struct err *e)
 		.loop = a->loop,
 		.rpc = a->rpc,
 		.marks = a->marks,
+		.pods = a->pods,
 		.python = a->python,
 		.budget = a->budget,
 		.ring = ring_limits(a),
@@ -148,6 +160,7 @@ static int start_captures(struct agent *a, struct err *e)
 		.clock = a->clock,
 		.spool = a->spool,
 		.marks = a->marks,
+		.pods = a->pods,
 		.tracers = a->tracers,
 		.host = a->conf->host,
 		.file_limit_bytes = a->conf->file_limit_bytes,
@@ -187,6 +200,7 @@ static int start_control(struct agent *a, struct err *e)
 		.rpc = a->rpc,
 		.clock = a->clock,
 		.marks = a->marks,
+		.pods = a->pods,
 		.spool = a->spool,
 		.captures = a->captures,
 		.tracers = a->tracers,
@@ -242,6 +256,7 @@ DEFINE_STOP(spool, spool_free)
 DEFINE_STOP(clock, clock_free)
 DEFINE_STOP(budget, budget_free)
 DEFINE_STOP(marks, marks_free)
+DEFINE_STOP(pods, local_pods_free)
 DEFINE_STOP(python, python_free)
 DEFINE_STOP(captures, captures_free)
 DEFINE_STOP(profiler_service, profiler_service_free)
@@ -267,6 +282,7 @@ static const struct part {
 	{ "clock", start_clock, stop_clock },
 	{ "budget", start_budget, stop_budget },
 	{ "marks", start_marks, stop_marks },
+	{ "pods", start_pods, stop_pods },
 	{ "python", start_python, stop_python },
 	{ "tracers", start_tracers, stop_tracers },
 	{ "captures", start_captures, stop_captures },

@@ -10,6 +10,7 @@
 #include "proto/limits.h"
 #include "proto/message.h"
 #include "proto/names.h"
+#include "proto/pods_check.h"
 #include "proto/probe.h"
 #include "proto/setting.h"
 #include "proto/siphash.h"
@@ -530,6 +531,8 @@ static int check_from_aggregator(const Tutti__V1__AggregatorMessage *m, struct e
 		return check_step_watch(m->step_watch, e);
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_PROBE:
 		return check_probe(m->probe, e);
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_PODS:
+		return pods_check(m->pods, e);
 	default:
 		return 0;
 	}

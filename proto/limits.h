@@ -51,6 +51,9 @@
 #define LIMIT_NOTES	      8 /* of one Arm */
 #define LIMIT_TRACER_SETTINGS 256 /* that all tracers of one host list */
 #define LIMIT_LABEL_BYTES     256
+#define LIMIT_PODS	      512 /* of one host that its agent is told */
+#define LIMIT_POD_CONTAINERS  16
+#define LIMIT_POD_TEXT_BYTES  384 /* a container's id and name, or another text of a pod */
 
 /* Numbers. */
 #define LIMIT_HOSTS	     20000 /* hosts one aggregator keeps */

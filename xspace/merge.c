@@ -74,8 +74,10 @@ static int gather_plane_stat(void *arg, const struct xs_stat *s)
 	struct merging *m = arg;
 	struct merge_plane *p = &m->planes[m->n_planes - 1];
 
-	if (p->process_id_stat && s->metadata_id == p->process_id_stat && s->kind == XS_INT)
+	if (p->process_id_stat && s->metadata_id == p->process_id_stat && s->kind == XS_INT) {
 		p->has_process_id = true;
+		p->process_id = s->i;
+	}
 	return 0;
 }
 
@@ -148,7 +150,7 @@ static void warn_of_hidden_hlo(struct merging *m)
 struct plane_splices {
 	struct splice all[3];
 	size_t n;
-	struct buf name, process_id;
+	struct buf name, stats;
 };
 
 static void add_splice(struct plane_splices *s, const struct splice *splice)
@@ -186,14 +188,16 @@ static void put_message(struct buf *out, uint32_t number, const struct buf *mess
 	buf_add(out, message->data, message->len);
 }
 
-/* An entry {id: {id, "process_id"}} of the plane's stat metadata. */
-static void put_process_id_metadata(struct buf *out, int64_t id)
+/* An entry {id: {id, name}} of the plane's stat metadata. */
+static void put_stat_metadata(struct buf *out, int64_t id, const char *name)
 {
 	struct buf value = BUF_INIT, entry = BUF_INIT;
 
 	buf_add_u8(&value, WIRE_TAG(METADATA_ID, WIRE_VARINT));
 	buf_add_varint(&value, (uint64_t)id);
-	buf_add_str(&value, "\x12\x0aprocess_id");
+	buf_add_u8(&value, WIRE_TAG(METADATA_NAME, WIRE_LEN));
+	buf_add_varint(&value, strlen(name));
+	buf_add_str(&value, name);
 	buf_add_u8(&entry, WIRE_TAG(ENTRY_KEY, WIRE_VARINT));
 	buf_add_varint(&entry, (uint64_t)id);
 	put_message(&entry, ENTRY_VALUE, &value);
@@ -202,34 +206,68 @@ static void put_process_id_metadata(struct buf *out, int64_t id)
 	buf_release(&entry);
 }
 
-/* The stat process_id is added at the end of the plane, unless its metadata has no free id. */
-static void splice_process_id(struct plane_splices *s, const struct plan_plane *plane,
-			      const struct merge_plane *p)
+static void put_stat(struct buf *out, int64_t id, const struct xs_known *k)
 {
-	struct splice splice = { .at = plane->field.end, .until = plane->field.end };
-	struct buf stat = BUF_INIT;
-	int64_t id = p->process_id_stat;
+	struct buf stat = BUF_INIT, scratch = BUF_INIT;
 
-	if (!id && p->greatest_stat == INT64_MAX)
-		return;
-	if (!id) {
-		id = p->greatest_stat + 1;
-		put_process_id_metadata(&s->process_id, id);
-	}
 	buf_add_u8(&stat, WIRE_TAG(XSTAT_METADATA_ID, WIRE_VARINT));
 	buf_add_varint(&stat, (uint64_t)id);
-	buf_add_u8(&stat, WIRE_TAG(XSTAT_INT, WIRE_VARINT));
-	buf_add_varint(&stat, (uint64_t)p->pid);
-	put_message(&s->process_id, XPLANE_STATS, &stat);
-	splice.bytes = s->process_id.data;
-	splice.len = s->process_id.len;
-	add_splice(s, &splice);
+	if (k->text) {
+		size_t len = strlen(k->text);
+
+		buf_add_u8(&stat, WIRE_TAG(XSTAT_STR, WIRE_LEN));
+		buf_add_varint(&stat, len);
+		buf_add(&stat, text_clean(k->text, len, &scratch), len);
+	} else {
+		buf_add_u8(&stat, WIRE_TAG(XSTAT_INT, WIRE_VARINT));
+		buf_add_varint(&stat, (uint64_t)k->number);
+	}
+	put_message(out, XPLANE_STATS, &stat);
 	buf_release(&stat);
+	buf_release(&scratch);
 }
 
-static void make_splices(const struct merge_plane *p, const struct plan_plane *plane,
-			 struct plane_splices *s)
+/* The stats that a plane gets: process_id, and what is known of the process. */
+static size_t list_stats(const struct xs_host *host, const struct merge_plane *p,
+			 struct xs_known out[XS_KNOWN_MOST + 1])
 {
+	int64_t pid = p->pid ? p->pid : p->has_process_id ? p->process_id : 0;
+	size_t n = 0;
+
+	if (p->pid > 0 && !p->has_process_id)
+		out[n++] = (struct xs_known){ .name = "process_id", .number = p->pid };
+	if (pid > 0 && host->process)
+		n += host->process(host->arg, pid, out + n);
+	return n;
+}
+
+/* Stats are added at the end of the plane, unless its metadata has no free ids. */
+static void splice_stats(struct plane_splices *s, const struct plan_plane *plane,
+			 const struct merge_plane *p, const struct xs_known *known, size_t n)
+{
+	struct splice splice = { .at = plane->field.end, .until = plane->field.end };
+	int64_t last = p->greatest_stat;
+
+	if (!n || last > INT64_MAX - XS_KNOWN_MOST - 1)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		bool is_known = p->process_id_stat && !strcmp(known[i].name, "process_id");
+		int64_t id = is_known ? p->process_id_stat : ++last;
+
+		if (!is_known)
+			put_stat_metadata(&s->stats, id, known[i].name);
+		put_stat(&s->stats, id, &known[i]);
+	}
+	splice.bytes = s->stats.data;
+	splice.len = s->stats.len;
+	add_splice(s, &splice);
+}
+
+static void make_splices(const struct xs_host *host, const struct merge_plane *p,
+			 const struct plan_plane *plane, struct plane_splices *s)
+{
+	struct xs_known known[XS_KNOWN_MOST + 1];
+
 	*s = (struct plane_splices){ .n = 0 };
 	if (p->new_id != p->id) {
 		struct splice id = splice_varint(&plane->id, &plane->field, XPLANE_ID,
@@ -239,14 +277,13 @@ static void make_splices(const struct merge_plane *p, const struct plan_plane *p
 	}
 	if (strcmp(p->new_name, p->name))
 		splice_name(s, plane, p->new_name);
-	if (p->pid > 0 && !p->has_process_id)
-		splice_process_id(s, plane, p);
+	splice_stats(s, plane, p, known, list_stats(host, p, known));
 }
 
 static void release_splices(struct plane_splices *s)
 {
 	buf_release(&s->name);
-	buf_release(&s->process_id);
+	buf_release(&s->stats);
 }
 
 /* ---- files ---- */
@@ -331,7 +368,7 @@ static size_t leave_out_large(struct merging *m)
 
 		if (p->dropped)
 			continue;
-		make_splices(p, plane, &s);
+		make_splices(m->host, p, plane, &s);
 		bytes = plan_plane_bytes(plane, s.all, s.n);
 		release_splices(&s);
 		if (bytes <= m->space_bytes)
@@ -381,7 +418,7 @@ static int write_plane(struct merging *m, const struct merge_plane *p,
 	struct plane_splices s;
 	int rc = splicer_copy(sp, plane->field.at, e);
 
-	make_splices(p, plane, &s);
+	make_splices(m->host, p, plane, &s);
 	if (!rc)
 		rc = next_file_if_full(m, plan_plane_bytes(plane, s.all, s.n), sp, e);
 	if (!rc)

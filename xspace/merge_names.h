@@ -22,6 +22,7 @@ struct merge_plane {
 	int64_t greatest_stat;
 	int64_t process_id_stat; /* 0 = no metadata of that name */
 	bool has_process_id;
+	int64_t process_id; /* if it has one */
 };
 
 /* Fills in dropped, new_name and new_id by the rules in xspace.h. `n` planes, ordered by input. */

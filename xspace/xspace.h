@@ -229,6 +229,13 @@ struct xs_input {
 	const char *label; /* prefix of its warnings and errors: "jax 4711" */
 };
 
+/* A stat that is added to planes: a text, or a number where `text` is NULL. */
+struct xs_known {
+	const char *name, *text;
+	int64_t number;
+};
+#define XS_KNOWN_MOST 8
+
 struct xs_host {
 	const char *hostname; /* the file's only hostname */
 
@@ -240,6 +247,11 @@ struct xs_host {
 	/* Adds further plane stats (clock_offset_ns, ...) with xs_stat_*(); may be NULL. */
 	void (*environment)(void *arg, struct xs_builder *b);
 	void *arg;
+
+	/* What is known of the process that a plane is of: sets and returns so many stats, which the plane gets, too. The
+	 * process is that of the input; for Tutti's own planes, that of their stat process_id. The result must be the same
+	 * each time. May be NULL. */
+	size_t (*process)(void *arg, int64_t pid, struct xs_known out[XS_KNOWN_MOST]);
 
 	const char *const *warnings, *const *errors; /* NULL-terminated, or NULL */
 
@@ -266,7 +278,7 @@ struct xs_host {
  *     within the range that XProf shows: 499 for GPU and TPU together, 199 for CUSTOM;
  *   - each input's Task Environment and hostnames are dropped; errors and warnings are kept with their
  *     label, each once, XS_MAX_TEXTS of each;
- *   - planes of a process get the int64 stat process_id if they lack it;
+ *   - planes of a process get the int64 stat process_id if they lack it, and what xs_host.process() knows of it;
  *   - a warning names each process whose /host:metadata, with its HLO, could not keep that name.
  * Names, ids and that stat are spliced in; everything else is as xs_rebase() writes it. Order: planes by
  * input, then Task Environment and texts. Counts are sums over all files.

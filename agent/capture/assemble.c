@@ -13,6 +13,7 @@
 #include <zlib.h>
 
 #include "agent/capture/assemble_curve.h"
+#include "agent/capture/assemble_pods.h"
 #include "base/crc32c.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -256,6 +257,14 @@ static void add_environment(void *arg, struct xs_builder *b)
 	xs_stat_int(b, "clock_steps", m->ledger.steps_seen + m->steps_found);
 	xs_stat_str(b, "tutti_session", a->session);
 	xs_stat_str(b, "tutti_version", TUTTI_VERSION);
+	assemble_pods(a->pods, b);
+}
+
+static size_t add_process(void *arg, int64_t pid, struct xs_known out[XS_KNOWN_MOST])
+{
+	const struct assembly *a = ((const struct file_sink *)arg)->a;
+
+	return assemble_process(a->pods, pid, out);
 }
 
 static void set_input(const struct assembly *a, size_t i, const struct time_map maps[2],
@@ -294,6 +303,7 @@ static int merge(struct file_sink *file, size_t n, struct xs_counts *counts, str
 		.profile_options = a->profile_options_len ? a->profile_options : NULL,
 		.profile_options_len = a->profile_options_len,
 		.environment = add_environment,
+		.process = add_process,
 		.arg = file,
 		.warnings = a->warnings,
 		.file_bytes = a->file_bytes,

@@ -27,6 +27,8 @@ enum part_result {
 	PART_TOO_LARGE, /* one of its planes is left out: larger than a file may be */
 };
 
+struct pod_view;
+
 struct assembly {
 	/* Given, all borrowed. */
 	const char *host, *session;
@@ -40,6 +42,7 @@ struct assembly {
 	const struct tracer_part *const *parts; /* n_parts pointers */
 	size_t n_parts;
 	const char *const *warnings; /* NULL-terminated */
+	const struct pod_view *pods; /* NULL = none */
 	uint64_t limit_bytes; /* of the file at path */
 	uint64_t file_bytes; /* largest size of one file of the session */
 

@@ -20,6 +20,7 @@
 
 struct loop;
 struct captures;
+struct local_pods;
 struct marks;
 struct spool;
 struct capture;
@@ -68,6 +69,7 @@ struct capture_env {
 	struct clock *clock;
 	struct spool *spool;
 	struct marks *marks; /* for capture_steps() */
+	struct local_pods *pods; /* NULL = none */
 	struct tracer *const *tracers; /* opened; NULL-terminated */
 	const char *host; /* this host's name in sessions */
 	uint64_t file_limit_bytes; /* of each file of a session */

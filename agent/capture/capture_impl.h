@@ -59,6 +59,7 @@ struct capture {
 
 	struct assembly assembly;
 	const struct tracer_part **parts;
+	struct pod_view *pods; /* from assembling on */
 	char **warnings; /* NULL-terminated; the request's notes first */
 	struct capture_report *reports;
 	size_t n_reports;

@@ -7,11 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent/capture/observe.h"
 #include "agent/capture/spool.h"
 #include "agent/clock/clock.h"
 #include "agent/marks/marks.h"
+#include "agent/pods/local_pods.h"
+#include "agent/pods/pod_view.h"
 #include "base/clean_text.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -132,12 +135,34 @@ static void make_warnings(struct capture *c)
 
 /* ---- the file ---- */
 
+/* Parts of processes whose pod opted out after the tracers had asked. */
+static void drop_hidden_parts(struct capture *c, struct tracer_run *run)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < run->n_parts; i++) {
+		struct tracer_part *part = &run->parts[i];
+
+		if (part->pid <= 0 || !pod_view_hides(c->pods, part->pid)) {
+			run->parts[kept++] = *part;
+			continue;
+		}
+		buf_release(&part->bytes);
+		if (part->path)
+			unlink(part->path);
+		free(part->path);
+	}
+	run->n_parts = kept;
+}
+
 static size_t collect_parts(struct capture *c)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < c->n_runs; i++)
+	for (size_t i = 0; i < c->n_runs; i++) {
+		drop_hidden_parts(c, &c->runs[i].run);
 		n += c->runs[i].run.n_parts;
+	}
 	c->parts = xcalloc(n + 1, sizeof(*c->parts));
 	n = 0;
 	for (size_t i = 0; i < c->n_runs; i++) {
@@ -180,7 +205,10 @@ static uint64_t charge_file_bytes(struct capture *c, size_t n_parts)
 static void make_assembly(struct capture *c)
 {
 	const struct capture_env *env = &c->captures->env;
-	size_t n_parts = collect_parts(c);
+	size_t n_parts;
+
+	c->pods = local_pods_view(env->pods);
+	n_parts = collect_parts(c);
 
 	c->assembly = (struct assembly){
 		.host = env->host,
@@ -195,6 +223,7 @@ static void make_assembly(struct capture *c)
 		.profile_options_len = c->options_len,
 		.n_parts = n_parts,
 		.parts = c->parts,
+		.pods = c->pods,
 		.warnings = (const char *const *)c->warnings,
 		.limit_bytes = charge_file_bytes(c, n_parts),
 		.file_bytes = env->file_limit_bytes,
@@ -209,6 +238,7 @@ void capture_release_assembly(struct capture *c)
 	free(c->warnings);
 	free(c->parts);
 	free(c->assembly.results);
+	pod_view_release(c->pods);
 }
 
 /* Without observations the host is not compared with others: its file is as good. */

@@ -12,6 +12,7 @@
 #include "agent/link/messages.h"
 #include "agent/link/requests.h"
 #include "agent/link/step_reporter.h"
+#include "agent/pods/local_pods.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -319,6 +320,12 @@ static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STEP_WATCH:
 		step_reporter_watch(c->step_reporter, m->step_watch);
+		break;
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_PODS:
+		if (c->env.pods) {
+			local_pods_take(c->env.pods, m->pods);
+			m->pods = NULL;
+		}
 		break;
 	default:
 		break; /* a kind of message that this version does not have */

@@ -9,6 +9,7 @@
 struct captures;
 struct clock;
 struct conf_list;
+struct local_pods;
 struct loop;
 struct marks;
 struct rpc;
@@ -22,6 +23,7 @@ struct link_env {
 	struct rpc *rpc;
 	struct clock *clock;
 	struct marks *marks; /* for the training step this host is at */
+	struct local_pods *pods; /* gets what the aggregator tells of pods; NULL = nothing does */
 	struct spool *spool;
 	struct captures *captures;
 	struct tracer *const *tracers; /* opened; NULL-terminated */

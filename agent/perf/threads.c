@@ -262,15 +262,20 @@ struct thread_question *threads_find(struct thread_question *threads, size_t n, 
 	return n ? bsearch(&key, threads, n, sizeof(key), by_tid) : NULL;
 }
 
-void threads_title(struct thread_question *threads, size_t n, uint32_t tid,
-		   char out[THREAD_TITLE_BYTES])
+bool threads_title(struct thread_question *threads, size_t n, uint32_t tid,
+		   const struct pod_view *pods, char out[THREAD_TITLE_BYTES])
 {
 	struct thread_question *thread = threads_find(threads, n, tid);
-	char comm[COMM_BYTES] = "";
+	char comm[COMM_BYTES] = "", pod[POD_TITLE_BYTES];
 
+	if (pod_view_hides(pods, thread ? thread->pid : 0))
+		return false;
+	pod_view_title(pods, thread ? thread->pid : 0, pod);
 	if (thread) {
 		thread_question_answer(thread);
 		clean_text(comm, sizeof(comm), thread->comm, strlen(thread->comm));
 	}
-	snprintf(out, THREAD_TITLE_BYTES, "%s/%u", comm[0] ? comm : "thread", tid);
+	snprintf(out, THREAD_TITLE_BYTES, "%s/%u%s%s", comm[0] ? comm : "thread", tid,
+		 *pod ? " " : "", pod);
+	return true;
 }

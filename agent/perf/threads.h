@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "agent/perf/decode.h"
+#include "agent/pods/pod_view.h"
 
 #define COMM_BYTES 16
 
@@ -53,11 +54,14 @@ void threads_apply_answer(struct threads *ts, const struct thread_question *q);
 /* The thread `tid` of those, which are in order of tid; NULL if it is not among them. */
 struct thread_question *threads_find(struct thread_question *threads, size_t n, uint32_t tid);
 
-/* "comm/tid", or "thread/tid" without a name: viewers that show only names then distinguish threads of the
- * same name. `threads` are in order of tid; reads the name from /proc if it is not known. */
-#define THREAD_TITLE_BYTES (COMM_BYTES + 16)
-void threads_title(struct thread_question *threads, size_t n, uint32_t tid,
-		   char out[THREAD_TITLE_BYTES]);
+/*
+ * "comm/tid", or "thread/tid" without a name: viewers that show only names then distinguish threads of the same name.
+ * Behind it stand the pod and the rank of its process: "python/4711 train-0 rank 0". `threads` are in order of tid; reads
+ * the name from /proc if it is not known. False if the thread may not be shown, as its pod opted out.
+ */
+#define THREAD_TITLE_BYTES (COMM_BYTES + 16 + POD_TITLE_BYTES)
+bool threads_title(struct thread_question *threads, size_t n, uint32_t tid,
+		   const struct pod_view *pods, char out[THREAD_TITLE_BYTES]);
 void threads_sort(struct thread_question *threads, size_t n); /* by tid */
 
 #endif

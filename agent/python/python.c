@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "agent/perf/stacks.h"
+#include "agent/pods/local_pods.h"
+#include "agent/pods/pod_view.h"
 #include "agent/python/python_parts.h"
 #include "agent/python/targets.h"
 #include "base/log.h"
@@ -49,6 +51,7 @@ struct python_worker {
 	struct python_functions *functions;
 	struct python_targets *targets;
 	bool scan; /* find processes before sampling */
+	struct pod_view *pods; /* a reference, for the scan; NULL = none */
 	int hz; /* 0 = no samples */
 	int64_t next_mono_ns; /* when the next round is due */
 	int64_t period_ns; /* planned time between two rounds */
@@ -250,6 +253,7 @@ static void forget_processes(struct python *py)
 
 static void worker_free(struct python_worker *w)
 {
+	pod_view_release(w->pods);
 	python_targets_free(w->targets);
 	python_functions_free(w->functions);
 	free(w->samples);
@@ -349,7 +353,7 @@ static void run_rounds(void *arg)
 	int64_t until = w->next_mono_ns + BATCH_NS;
 
 	if (w->scan)
-		python_targets_scan(w->targets);
+		python_targets_scan(w->targets, w->pods);
 	w->cpu_ns = now_thread_cpu_ns();
 	run_round(w);
 	while (w->period_ns <= PERIOD_LONG_NS && w->next_mono_ns < until) {
@@ -405,8 +409,11 @@ static void on_due(void *arg)
 	int64_t now = loop_now_ns(py->loop);
 
 	w->scan = !py->scanned_mono_ns || now - py->scanned_mono_ns >= SCAN_EVERY_NS;
-	if (w->scan)
+	if (w->scan) {
 		py->scanned_mono_ns = now;
+		pod_view_release(w->pods);
+		w->pods = local_pods_view(py->pods);
+	}
 	w->hz = py->hz;
 	if (!w->next_mono_ns || w->next_mono_ns > now)
 		w->next_mono_ns = now;
@@ -441,12 +448,14 @@ void python_forget(struct python *py, const void *arg)
 	py->n_waiters = n;
 }
 
-struct python *python_new(struct loop *l, const struct ring_limits *limits)
+struct python *python_new(struct loop *l, const struct ring_limits *limits,
+			  const struct local_pods *pods)
 {
 	struct python *py = xcalloc(1, sizeof(*py));
 
 	py->loop = l;
 	py->limits = *limits;
+	py->pods = pods;
 	return py;
 }
 

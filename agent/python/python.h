@@ -14,10 +14,13 @@
 #include "agent/python/functions.h"
 #include "agent/tracer/ring.h"
 
+struct local_pods;
 struct loop;
 struct python;
 
-struct python *python_new(struct loop *l, const struct ring_limits *limits);
+/* `pods` tells which processes may not be sampled; it outlives this; NULL = none. */
+struct python *python_new(struct loop *l, const struct ring_limits *limits,
+			  const struct local_pods *pods);
 void python_free(struct python *py); /* NULL is fine */
 
 /* Begins to find processes, and to sample them `hz` times a second; 0 = not yet. */

@@ -32,6 +32,7 @@ struct threads {
 struct python {
 	struct loop *loop;
 	struct ring_limits limits;
+	const struct local_pods *pods; /* NULL = none */
 	struct ring *ring; /* of struct sample_bytes; NULL = not started */
 	struct stacks *stacks;
 	uint32_t generation; /* of the stacks' numbers: grows when some are freed */

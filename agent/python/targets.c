@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/pods/pod_view.h"
 #include "agent/proc/command.h"
 #include "base/clean_text.h"
 #include "base/file.h"
@@ -493,11 +494,13 @@ static void probe(struct python_targets *ts, uint32_t pid)
 /* Decides whether to examine a process in this scan: a new one if its name is Python's; each one once more in
  * the scan after that; later when it runs another program. Processes that cannot be read are examined in each
  * scan, to be counted. */
-static void visit(struct python_targets *ts, uint32_t pid)
+static void visit(struct python_targets *ts, uint32_t pid, const struct pod_view *pods)
 {
 	struct known *k = u32_map_get(&ts->known, pid);
 	char program[512];
 
+	if (pod_view_hides(pods, pid))
+		return; /* as if it were not there */
 	if (!k) {
 		if (ts->known.n == PIDS_MAX)
 			return;
@@ -560,7 +563,7 @@ static void forget_known(struct python_targets *ts)
 	free(gone);
 }
 
-void python_targets_scan(struct python_targets *ts)
+void python_targets_scan(struct python_targets *ts, const struct pod_view *pods)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *entry;
@@ -569,7 +572,7 @@ void python_targets_scan(struct python_targets *ts)
 	ts->unread = (struct python_unread){ 0 };
 	while (dir && (entry = readdir(dir)))
 		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9')
-			visit(ts, (uint32_t)strtoul(entry->d_name, NULL, 10));
+			visit(ts, (uint32_t)strtoul(entry->d_name, NULL, 10), pods);
 	if (dir)
 		closedir(dir);
 	ts->unread.is_own_only = ts->may_not && !ts->may_read;

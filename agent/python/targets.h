@@ -57,14 +57,16 @@ struct python_target {
 	bool is_checked; /* the ids of its threads are checked in /proc */
 };
 
+struct pod_view;
 struct python_targets;
 
 /* New functions are added to `functions`, which is borrowed. */
 struct python_targets *python_targets_new(struct python_functions *functions);
 void python_targets_free(struct python_targets *ts); /* NULL is fine */
 
-/* Looks for processes that began, and forgets those that ended. */
-void python_targets_scan(struct python_targets *ts);
+/* Looks for processes that began, and forgets those that ended, and those whose pod opted out: no byte of these is
+ * read. `pods` may be NULL. */
+void python_targets_scan(struct python_targets *ts, const struct pod_view *pods);
 
 /* Samples each thread once. */
 void python_targets_sample(struct python_targets *ts);

@@ -28,6 +28,7 @@
 
 struct budget;
 struct loop;
+struct local_pods;
 struct loop_account;
 struct rpc;
 struct marks;
@@ -40,6 +41,7 @@ struct tracer_env {
 	struct loop *loop;
 	struct rpc *rpc;
 	struct marks *marks;
+	struct local_pods *pods; /* which process is of which pod; NULL = no pods are known */
 	struct python *python; /* samples Python programs, once a driver starts it */
 	/* measures and limits what this agent takes, once a driver starts it */
 	struct budget *budget;

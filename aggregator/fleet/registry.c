@@ -440,6 +440,7 @@ void host_set_control(struct host *h, struct rpc_call *control)
 {
 	host_drop_unsent(h);
 	h->control = control;
+	h->pods_told = 0;
 }
 
 struct host *const *registry_hosts(const struct registry *r, size_t *n)

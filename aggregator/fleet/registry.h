@@ -64,6 +64,8 @@ struct host {
 	struct host_outbox outbox;
 	uint64_t probe_cookie;
 	struct probe_peer probes;
+	uint64_t
+		pods_told; /* what its agent was told of pods last, as a number; 0 = nothing (aggregator/pods) */
 	int64_t seen_real_ns; /* of the last message or probe, Unix ns */
 	const char **label_keys, **label_values;
 	size_t n_labels;

@@ -553,10 +553,8 @@ static void on_capture(void *arg, struct capture *c)
 			upload_finish(u, RPC_FAILED_PRECONDITION,
 				      "the capture no longer waits for this file");
 	}
-	if (!capture_has_ended(c))
-		return;
-	sweep(in, c->session);
-	open_grants_end(in, c);
+	if (capture_has_ended(c))
+		sweep(in, c->session);
 }
 
 int ingest_new(struct ingest **out, const struct ingest_env *env, struct err *e)
@@ -570,8 +568,6 @@ int ingest_new(struct ingest **out, const struct ingest_env *env, struct err *e)
 	in = xcalloc(1, sizeof(*in));
 	in->env = *env;
 	TAILQ_INIT(&in->uploads);
-	TAILQ_INIT(&in->open_sessions);
-	TAILQ_INIT(&in->to_revoke);
 	TAILQ_INIT(&in->late);
 	captures_watch(env->captures, on_capture, in);
 	loop_timer_in(env->loop, &in->sweep, 2 * STALE_NS, on_stale, in);
@@ -587,7 +583,6 @@ void ingest_free(struct ingest *in)
 	loop_timer_cancel(in->env.loop, &in->sweep);
 	while (!TAILQ_EMPTY(&in->uploads))
 		upload_free(TAILQ_FIRST(&in->uploads));
-	open_grants_stop(in);
 	late_stop(in);
 	free(in);
 }

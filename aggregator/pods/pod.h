@@ -35,8 +35,9 @@ struct pod_container {
 /* No text is NULL. */
 struct pod {
 	unsigned int refs;
-	struct pod *next; /* both are the table's */
+	struct pod *next, *next_on_node; /* these four are the table's */
 	uint64_t listing;
+	uint64_t serial; /* of this change of the pod; never used twice */
 	size_t bytes; /* of this allocation */
 
 	const char *uid, *name, *space; /* `space` is its namespace */

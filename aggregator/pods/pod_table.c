@@ -17,10 +17,19 @@ static struct pod **find_place(struct pod_table *t, const char *uid)
 	return at;
 }
 
+static struct pod **node_slot(struct pod_table *t, const char *node)
+{
+	return &t->by_node[hash_text(node) % POD_TABLE_SLOTS];
+}
+
 static void take_out(struct pod_table *t, struct pod **at)
 {
-	struct pod *p = *at;
+	struct pod *p = *at, **on_node = node_slot(t, p->node);
 
+	while (*on_node != p)
+		on_node = &(*on_node)->next_on_node;
+	*on_node = p->next_on_node;
+	p->next_on_node = NULL;
 	*at = p->next;
 	t->n--;
 	t->bytes -= p->bytes;
@@ -30,7 +39,7 @@ static void take_out(struct pod_table *t, struct pod **at)
 
 void pod_table_put(struct pod_table *t, struct pod *p_taken)
 {
-	struct pod **at = find_place(t, p_taken->uid);
+	struct pod **at = find_place(t, p_taken->uid), **on_node = node_slot(t, p_taken->node);
 
 	if (*at)
 		take_out(t, at);
@@ -43,6 +52,9 @@ void pod_table_put(struct pod_table *t, struct pod *p_taken)
 	p_taken->next = *at;
 	p_taken->listing = t->listing;
 	*at = p_taken;
+	p_taken->next_on_node = *on_node;
+	*on_node = p_taken;
+	p_taken->serial = ++t->serial;
 	t->n++;
 	t->bytes += p_taken->bytes;
 }
@@ -62,6 +74,23 @@ struct pod *pod_table_find(const struct pod_table *t, const char *uid)
 	while (p && strcmp(p->uid, uid))
 		p = p->next;
 	return p;
+}
+
+static struct pod *skip_others(struct pod *p, const char *node)
+{
+	while (p && strcmp(p->node, node))
+		p = p->next_on_node;
+	return p;
+}
+
+struct pod *pod_table_first_on(const struct pod_table *t, const char *node)
+{
+	return skip_others(t->by_node[hash_text(node) % POD_TABLE_SLOTS], node);
+}
+
+struct pod *pod_table_next_on(const struct pod *p)
+{
+	return skip_others(p->next_on_node, p->node);
 }
 
 void pod_table_begin_listing(struct pod_table *t)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregator/fleet/registry.h"
 #include "aggregator/pods/pods_impl.h"
 #include "base/jobs.h"
 #include "base/log.h"
@@ -75,6 +76,7 @@ static void apply(struct pods *p, struct kube_batch *b)
 		else
 			pod_table_put(&p->table, pod_ref(b->changes[i].pod));
 	}
+	pod_teller_wake(&p->teller);
 	if (!b->ends_listing)
 		return;
 	pod_table_end_listing(&p->table);
@@ -220,6 +222,14 @@ static int set_server(struct kube_server *s, const struct pods_env *env, struct 
 
 /* ---- life ---- */
 
+static void on_hosts_changed(void *arg)
+{
+	struct pods *p = arg;
+
+	if (!p->cancelled && p->was_listed)
+		pod_teller_wake(&p->teller);
+}
+
 int pods_new(struct pods **out, const struct pods_env *env, struct err *e)
 {
 	struct pods *p = xcalloc(1, sizeof(*p));
@@ -240,6 +250,10 @@ int pods_new(struct pods **out, const struct pods_env *env, struct err *e)
 				      .cancelled = &p->cancelled,
 				      .take = deliver,
 				      .arg = p };
+	p->teller = (struct pod_teller){ .loop = env->jobs->loop,
+					 .registry = env->registry,
+					 .table = &p->table };
+	registry_watch(env->registry, on_hosts_changed, p);
 	p->state = PODS_WAITING;
 	begin_round(p);
 	return 0;
@@ -251,6 +265,7 @@ void pods_stop(struct pods *p)
 		return;
 	p->cancelled = true;
 	loop_timer_cancel(p->env.jobs->loop, &p->retry);
+	pod_teller_stop(&p->teller);
 	move(p, STOPPED);
 }
 

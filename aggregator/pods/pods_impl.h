@@ -8,6 +8,7 @@
 #include "aggregator/pods/kube_feed.h"
 #include "aggregator/pods/pod_table.h"
 #include "aggregator/pods/pods.h"
+#include "aggregator/pods/tell.h"
 #include "base/loop.h"
 
 enum pods_state {
@@ -32,6 +33,7 @@ struct pods {
 	unsigned int n_failed; /* rounds in a row */
 	struct loop_timer retry;
 	struct pod_table table;
+	struct pod_teller teller;
 };
 
 extern const char *const pods_state_names[]; /* by enum pods_state */

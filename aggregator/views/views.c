@@ -11,13 +11,13 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-/* Sessions that stay open: each holds a descriptor a file. */
+/* Sessions that stay open beside those that are in use: each holds two descriptors a file. */
 #define OPEN_MAX 4
 
 struct views {
 	struct views_env env;
-	struct view_opening *all; /* the newest first */
-	bool is_building; /* a worker has one of them, or one that was dropped */
+	struct view *all; /* the newest first */
+	bool is_building;
 	bool is_stopped;
 };
 
@@ -29,68 +29,53 @@ struct views *views_new(const struct views_env *env)
 	return v;
 }
 
-static void unref(struct view_opening *o)
+static void free_view(struct view *view)
 {
-	if (--o->refs)
-		return;
-	view_release(o->shown);
-	view_release(o->before);
-	free(o->session);
-	buf_release(&o->manifest_text);
-	free(o);
+	view_close(view);
+	free(view->session);
+	buf_release(&view->manifest_text);
+	free(view);
 }
 
-/* Takes it off the list; a worker that still builds it keeps it, and ends soon. */
-static void drop(struct views *v, struct view_opening *o)
+static void unref(struct view *view)
 {
-	struct view_opening **at = &v->all;
+	if (!--view->refs)
+		free_view(view);
+}
 
-	while (*at != o)
+void view_release(struct view *view)
+{
+	if (view)
+		unref(view);
+}
+
+/* Takes it off the list; who uses it keeps it. */
+static void drop(struct views *v, struct view *view)
+{
+	struct view **at = &v->all;
+
+	while (*at != view)
 		at = &(*at)->next;
-	*at = o->next;
-	o->is_dropped = true;
-	atomic_store(&o->is_stopped, true);
-	unref(o);
+	*at = view->next;
+	view->owner = NULL;
+	atomic_store(&view->is_stopped, true);
+	unref(view);
 }
 
 static void close_oldest(struct views *v)
 {
-	struct view_opening *oldest = NULL;
+	struct view *oldest = NULL;
 	size_t n = 0;
 
-	for (struct view_opening *o = v->all; o; o = o->next) {
-		if (o->state != VIEW_READY && o->state != VIEW_FAILED)
+	for (struct view *view = v->all; view; view = view->next) {
+		if (view->state != VIEW_READY && view->state != VIEW_FAILED)
 			continue;
 		n++;
-		if (!oldest || o->used_mono_ns < oldest->used_mono_ns)
-			oldest = o;
+		if (view->refs == 1 && (!oldest || view->used_mono_ns < oldest->used_mono_ns))
+			oldest = view;
 	}
-	if (n > OPEN_MAX)
+	if (n > OPEN_MAX && oldest)
 		drop(v, oldest);
-}
-
-/* ---- the newest view ---- */
-
-void view_show(void *arg)
-{
-	struct view *view = arg;
-	struct view_opening *o = view->opening;
-
-	view->opening = NULL;
-	view_release(o->before);
-	o->before = o->shown;
-	o->shown = view;
-}
-
-static bool has_build(const struct view *view, const char *build)
-{
-	return view && !strcmp(view->build, build);
-}
-
-static struct view *ref(struct view *view)
-{
-	view->refs++;
-	return view;
 }
 
 /* ---- building ---- */
@@ -99,127 +84,111 @@ static void build_next(struct views *v);
 
 static void run_build(void *arg)
 {
-	struct view_opening *o = arg;
+	struct view *view = arg;
 
-	o->rc = view_make(o, &o->why);
+	view->rc = view_make(view, &view->why);
 }
 
 static void done_build(void *arg)
 {
-	struct view_opening *o = arg;
-	struct views *v = o->owner;
+	struct view *view = arg;
+	struct views *v = view->owner;
 
-	o->state = o->rc ? VIEW_FAILED : VIEW_READY;
-	if (o->rc)
-		log_warn("AGG-VIEW", "session=%s state=failed reason=\"%s\"", o->session,
-			 o->why.msg);
-	if (!o->is_dropped)
+	view->state = view->rc ? VIEW_FAILED : VIEW_READY;
+	if (view->rc)
+		log_warn("AGG-VIEW", "session=%s state=failed reason=\"%s\"", view->session,
+			 view->why.msg);
+	if (v) {
 		close_oldest(v);
-	unref(o);
-	v->is_building = false;
-	build_next(v);
+		v->is_building = false;
+		build_next(v);
+	}
+	unref(view);
 }
 
-/* One at a time: so no two workers write the indexes of one session. */
 static void build_next(struct views *v)
 {
-	struct view_opening *oldest = NULL;
+	struct view *view = NULL;
 
 	if (v->is_building || v->is_stopped)
 		return;
-	for (struct view_opening *o = v->all; o; o = o->next) {
-		if (o->state == VIEW_WAITING)
-			oldest = o;
+	for (struct view *at = v->all; at; at = at->next) {
+		if (at->state == VIEW_WAITING)
+			view = at; /* the oldest of them */
 	}
-	if (!oldest)
+	if (!view)
 		return;
 	v->is_building = true;
-	oldest->state = VIEW_BUILDING;
-	oldest->refs++;
-	jobs_request(v->env.jobs, run_build, done_build, oldest);
+	view->state = VIEW_BUILDING;
+	view->refs++;
+	jobs_request(v->env.jobs, run_build, done_build, view);
 }
 
-static struct view_opening *find(const struct views *v, const char *session)
+static struct view *find(const struct views *v, const char *session)
 {
-	struct view_opening *o = v->all;
+	struct view *view = v->all;
 
-	while (o && strcmp(o->session, session))
-		o = o->next;
-	return o;
+	while (view && strcmp(view->session, session))
+		view = view->next;
+	return view;
 }
 
-static struct view_opening *add(struct views *v, const char *session, const char *manifest,
-				size_t len)
+static struct view *add(struct views *v, const char *session, const char *manifest, size_t len)
 {
-	struct view_opening *o = xcalloc(1, sizeof(*o));
+	struct view *view = xcalloc(1, sizeof(*view));
 
-	o->session = xstrdup(session);
-	buf_add(&o->manifest_text, manifest, len);
-	o->owner = v;
-	o->refs = 1;
-	o->folder = v->env.folder;
-	o->kept_bytes = v->env.kept_bytes;
-	o->store = v->env.store->store;
-	o->loop = v->env.jobs->loop;
-	o->next = v->all;
-	v->all = o;
+	view->session = xstrdup(session);
+	buf_add(&view->manifest_text, manifest, len);
+	view->owner = v;
+	view->refs = 1;
+	view->folder = v->env.folder;
+	view->kept_bytes = v->env.kept_bytes;
+	view->store = v->env.store->store;
+	view->next = v->all;
+	v->all = view;
 	build_next(v);
-	return o;
+	return view;
 }
 
 /* ---- the front door ---- */
 
 void views_open(struct views *v, const char *session, const char *manifest, size_t len,
-		const char *known_build, struct view **out, struct view_progress *progress)
+		struct view **out, struct view_progress *progress)
 {
-	struct view_opening *o = find(v, session);
+	struct view *view = find(v, session);
 
 	*out = NULL;
-	if (o && (o->manifest_text.len != len || memcmp(o->manifest_text.data, manifest, len))) {
-		drop(v, o);
-		o = NULL;
+	if (view &&
+	    (view->manifest_text.len != len || memcmp(view->manifest_text.data, manifest, len))) {
+		if (view->state == VIEW_BUILDING)
+			v->is_building = false; /* its end will find no owner */
+		drop(v, view);
+		view = NULL;
 	}
-	if (!o)
-		o = add(v, session, manifest, len);
-	o->used_mono_ns = now_mono_ns();
-	progress->state = o->state;
-	progress->done = atomic_load(&o->done);
-	progress->bytes = atomic_load(&o->bytes);
-	if (o->state == VIEW_FAILED) {
-		progress->why = o->why;
-		drop(v, o);
-		return;
+	if (!view)
+		view = add(v, session, manifest, len);
+	view->used_mono_ns = now_mono_ns();
+	progress->state = view->state;
+	progress->done = atomic_load(&view->done);
+	progress->bytes = atomic_load(&view->bytes);
+	if (view->state == VIEW_READY) {
+		view->refs++;
+		*out = view;
+	} else if (view->state == VIEW_FAILED) {
+		progress->why = view->why;
+		drop(v, view);
 	}
-	if (o->shown &&
-	    (o->shown->is_complete || !known_build || !has_build(o->shown, known_build)))
-		*out = ref(o->shown);
 }
 
 struct view *views_find(struct views *v, const char *session, const char *build)
 {
-	struct view_opening *o = find(v, session);
+	struct view *view = find(v, session);
 
-	if (!o)
+	if (!view || view->state != VIEW_READY || strcmp(view->build, build))
 		return NULL;
-	o->used_mono_ns = now_mono_ns();
-	if (has_build(o->before, build))
-		return ref(o->before);
-	if (!has_build(o->shown, build))
-		return NULL;
-	if (o->shown->is_complete) { /* once it is asked, the one before is not needed */
-		view_release(o->before);
-		o->before = NULL;
-	}
-	return ref(o->shown);
-}
-
-void views_drop(struct views *v, const struct view *view)
-{
-	struct view_opening *o = find(v, view->of->name);
-
-	log_warn("AGG-VIEW", "session=%s state=damaged", view->of->name);
-	if (o)
-		drop(v, o);
+	view->used_mono_ns = now_mono_ns();
+	view->refs++;
+	return view;
 }
 
 struct forget {
@@ -244,11 +213,15 @@ static void done_forget(void *arg)
 
 void views_forget(struct views *v, const char *session)
 {
-	struct view_opening *o = find(v, session);
+	struct view *view = find(v, session);
 	struct forget *f = xcalloc(1, sizeof(*f));
 
-	if (o)
-		drop(v, o);
+	if (view) {
+		if (view->state == VIEW_BUILDING)
+			v->is_building = false;
+		drop(v, view);
+		build_next(v);
+	}
 	*f = (struct forget){ v->env.folder, xstrdup(session) };
 	jobs_work(v->env.jobs, run_forget, done_forget, f);
 }
@@ -256,8 +229,8 @@ void views_forget(struct views *v, const char *session)
 void views_stop(struct views *v)
 {
 	v->is_stopped = true;
-	for (struct view_opening *o = v->all; o; o = o->next)
-		atomic_store(&o->is_stopped, true);
+	for (struct view *view = v->all; view; view = view->next)
+		atomic_store(&view->is_stopped, true);
 }
 
 void views_free(struct views *v)

@@ -204,6 +204,13 @@ def tutti(server, *words):
     return p.stdout
 
 
+def fetch(server, session):
+    out = WORK / "session"
+    shutil.rmtree(out, ignore_errors=True)
+    tutti(server, "fetch", session, out)
+    return xspace.load(next(out.rglob("*.xplane.pb")))
+
+
 def check_capture(config, job):
     with Forward(config) as server:
         hosts = wait_until("the agent", lambda: [h for h in json.loads(tutti(server, "hosts", "--json"))["hosts"] if h["state"] == "connected"])
@@ -213,10 +220,7 @@ def check_capture(config, job):
             assert states[name][0] == "ok", f"tracer {name}: {states[name]}"
         capture = json.loads(tutti(server, "capture", "--hosts", "node=localhost", "--duration", "2s", "--json"))
         assert (capture["state"], capture["complete"], capture["failed"]) == ("committed", 1, 0), capture
-        out = WORK / "session"
-        shutil.rmtree(out, ignore_errors=True)
-        tutti(server, "fetch", capture["session"], out)
-    space = xspace.load(next(out.rglob("*.xplane.pb")))
+        space = fetch(server, capture["session"])
     planes = [p for p in space.planes if xspace.stats(p).get("process_id") == process_of(job)]
     names = {name for p in planes for name, *_ in xspace.events(p)}
     assert {"train", "load", "compute"} <= names, names
@@ -283,7 +287,20 @@ def check_job(config, pods):
         expected = {uid: (name, "train", name.split("-")[1], "localhost", "localhost", "pod-gone" if uid == gone["uid"] else "") for uid, name in names.items()}
         assert found == expected, (found, expected)
         assert (capture["state"], capture["complete"]) == ("committed", 1), capture
+        space = fetch(server, capture["session"])
+    check_planes(space, [p["metadata"]["name"] for p in pods if p["metadata"] is not gone])
     say(f"captured job train by its name in {time.monotonic() - begin:.1f} s (window 5 s): ranks 0 to 2; {gone['name']}, deleted meanwhile, is pod-gone")
+
+
+def check_planes(space, names):
+    """The planes of the job's processes say which pod, and which rank, they are of; so do the threads that were sampled."""
+    planes = {s["pod"]: s for s in map(xspace.stats, space.planes) if "pod" in s}
+    for name in names:
+        expected = {"pod": name, "container": "main", "namespace": "jobs", "job": "train", "rank": int(name.split("-")[1]), "node": "localhost"}
+        assert expected.items() <= planes[name].items(), (name, planes)
+        titles = [line.name for p in space.planes if p.name == "/host:CPU scheduler" for line in p.lines]
+        assert any(t.endswith(f" {name} rank {expected['rank']}") for t in titles), titles
+    say(f"its planes carry pod, container, namespace, job, rank and node; the scheduler's threads are named by pod and rank: {names}")
 
 
 def captures(server):

@@ -6,7 +6,7 @@ set(sim_agent ${CMAKE_CURRENT_BINARY_DIR}/sim_agent.o)
 set(sim_agent_shown agent_new agent_free agent_conf_finish agent_conf_table tracer_confs_free
 	marks_add tracer_confs_new tracer_run_add_part tracer_run_set_result)
 list(TRANSFORM sim_agent_shown PREPEND --keep-global-symbol= OUTPUT_VARIABLE sim_agent_keep)
-set(sim_agent_layers agent_parts agent_local agent_link agent_capture agent_budget agent_python agent_perf agent_symbols agent_proc agent_tracer agent_marks agent_clock agent_conf)
+set(sim_agent_layers agent_parts agent_local agent_link agent_capture agent_budget agent_python agent_perf agent_symbols agent_pods agent_proc agent_tracer agent_marks agent_clock agent_conf)
 list(TRANSFORM sim_agent_layers REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE sim_agent_files)
 add_custom_command(OUTPUT ${sim_agent}
 	COMMAND ${CMAKE_LINKER} -r --whole-archive ${sim_agent_files} -o ${sim_agent}

@@ -306,5 +306,6 @@ void cpu_cut_free(struct cpu_cut *cut)
 	free(cut->nodes);
 	free_images(cut->images, cut->n_images);
 	free(cut->threads);
+	pod_view_release(cut->pods);
 	free(cut);
 }

@@ -175,12 +175,15 @@ static int by_thread_and_time(const void *a, const void *b)
 	return (x->raw_ns > y->raw_ns) - (x->raw_ns < y->raw_ns);
 }
 
-static void begin_line(const struct cpu_cut *cut, uint32_t tid, struct xs_builder *b)
+/* False, and there is no line, if the thread may not be shown. */
+static bool begin_line(const struct cpu_cut *cut, uint32_t tid, struct xs_builder *b)
 {
 	char title[THREAD_TITLE_BYTES];
 
-	threads_title(cut->threads, cut->n_threads, tid, title);
+	if (!threads_title(cut->threads, cut->n_threads, tid, cut->pods, title))
+		return false;
 	xs_line(b, tid, title, cut->t0_raw_ns);
+	return true;
 }
 
 void cpu_plane_build(struct cpu_cut *cut, struct symbols *sy, struct xs_builder *b)
@@ -192,7 +195,6 @@ void cpu_plane_build(struct cpu_cut *cut, struct symbols *sy, struct xs_builder 
 	sort_array(cut->samples, cut->n_samples, sizeof(*cut->samples), by_thread_and_time);
 	threads_sort(cut->threads, cut->n_threads);
 	xs_plane(b, 0, "/host:CPU");
-	xs_stat_str(b, "tracer", "cpu");
 	for (size_t i = 0; i < cut->n_samples; i++) {
 		uint32_t tid = cut->samples[i].tid;
 
@@ -200,8 +202,8 @@ void cpu_plane_build(struct cpu_cut *cut, struct symbols *sy, struct xs_builder 
 		if (i + 1 < cut->n_samples && cut->samples[i + 1].tid == tid)
 			continue;
 		close_spans(&l, 0, span_end(cut, &l, cut->t1_raw_ns));
-		begin_line(cut, tid, b);
-		write_line(cut, sy, &l, b);
+		if (begin_line(cut, tid, b))
+			write_line(cut, sy, &l, b);
 		l.n = 0;
 		l.last_ns = 0;
 	}

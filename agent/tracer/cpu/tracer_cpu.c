@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/pods/local_pods.h"
 #include "agent/python/python.h"
 #include "agent/tracer/cpu/plane.h"
 #include "agent/tracer/cpu/window.h"
@@ -67,6 +68,7 @@ struct tracer_cpu {
 	struct tracer base;
 	struct loop *loop;
 	struct python *python; /* NULL = none */
+	const struct local_pods *pods; /* NULL = none */
 	struct tracer_state state;
 	const char *off_reason; /* typed reason of runs while the tracer is off */
 	int hz;
@@ -270,6 +272,7 @@ static int cpu_open(struct tracer **out, const struct tracer_env *env, struct er
 	(void)e;
 	t->base.ops = &tracer_cpu_ops;
 	t->loop = env->loop;
+	t->pods = env->pods;
 	t->python = env->python;
 	t->waiting_end = &t->waiting;
 	t->hz = conf->cpu_hz;
@@ -375,6 +378,7 @@ static void cpu_gather(struct tracer *tracer, struct tracer_run *run)
 	cut->t0_raw_ns = run->t0_raw_ns;
 	cut->t1_raw_ns = run->t1_raw_ns;
 	cut->period_ns = t->period_ns;
+	cut->pods = local_pods_view(t->pods);
 	cut->max_depth = (size_t)tracer_run_setting(run, &tracer_cpu_ops, "max_depth");
 	expect_python(t, job_new(t, &(struct cpu_job){ .run = run, .cut = cut }));
 }

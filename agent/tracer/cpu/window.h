@@ -17,6 +17,7 @@
 #include "agent/perf/threads.h"
 #include "agent/tracer/ring.h"
 
+struct pod_view;
 struct python_cut;
 struct symbols;
 struct cpu_window;
@@ -98,6 +99,7 @@ struct cpu_node {
 struct cpu_cut {
 	int64_t t0_raw_ns, t1_raw_ns, period_ns;
 	size_t max_depth; /* frames of a stack that the plane gets, outermost first; 0 = all */
+	struct pod_view *pods; /* a reference: which thread is of which pod; NULL = no pods */
 	struct ring_cut *records;
 	struct python_cut *python; /* of the same time, for its functions; NULL = none */
 	struct cpu_sample *samples; /* read from the records, of a large cut by cpu_cut_load() */

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/pods/local_pods.h"
+#include "agent/pods/pod_view.h"
 #include "agent/proc/scan.h"
 #include "proto/profiler_request.h"
 #include "base/buf.h"
@@ -193,9 +195,10 @@ static void candidate_probe(struct discover *d, struct candidate *c)
 /* ---- scans ---- */
 
 /* A process may listen several times on one port (SO_REUSEPORT): only the first socket counts. */
-static bool is_candidate(const struct discover *d, const struct proc_listener *l)
+static bool is_candidate(const struct discover *d, const struct proc_listener *l,
+			 const struct pod_view *pods)
 {
-	if (!l->framework || l->pid == getpid())
+	if (!l->framework || l->pid == getpid() || pod_view_hides(pods, l->pid))
 		return false;
 	for (size_t i = 0; i < d->n_listeners && &d->listeners[i] != l; i++) {
 		if (d->listeners[i].pid == l->pid && d->listeners[i].port == l->port)
@@ -239,12 +242,14 @@ static int by_pid(const void *a, const void *b)
 static void discover_set_candidates(struct discover *d)
 {
 	struct candidate *now = xcalloc(d->n_listeners + 1, sizeof(*now));
+	struct pod_view *pods = local_pods_view(d->conf.pods);
 	size_t n = 0;
 
 	for (size_t i = 0; i < d->n_listeners; i++) {
-		if (is_candidate(d, &d->listeners[i]))
+		if (is_candidate(d, &d->listeners[i], pods))
 			now[n++] = make_candidate(d, &d->listeners[i]);
 	}
+	pod_view_release(pods);
 	if (n)
 		sort_array(now, n, sizeof(*now), by_pid);
 	free(d->candidates);

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct local_pods;
 struct loop;
 struct rpc;
 struct discover;
@@ -18,6 +19,8 @@ struct discover;
 struct discover_conf {
 	struct loop *loop;
 	struct rpc *rpc;
+	const struct local_pods
+		*pods; /* processes whose pod opted out are left alone; NULL = none */
 	const char *proc; /* "/proc"; in tests a tree that looks like it */
 	bool probe; /* false: no probes and no periodic scans; discover_owner() only */
 };

@@ -17,6 +17,7 @@
 #include "agent/tracer/profiler/jobs.h"
 #include "agent/tracer/profiler/reason_text.h"
 #include "agent/tracer/profiler/sweep.h"
+#include "agent/tracer/profiler/targets.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -313,6 +314,35 @@ static struct profiled_process *run_add_process(struct profiler_run *pr, const c
 	return t;
 }
 
+static bool run_has_process(const struct profiler_run *pr, int64_t pid)
+{
+	const struct profiled_process *t = pr->processes;
+
+	while (t && t->pid != pid)
+		t = t->next;
+	return pid && t;
+}
+
+/* Servers that pods name: in networks of their own, where discovery does not look. */
+static void run_add_pods(struct profiler_run *pr)
+{
+	struct pod_profiler *pods;
+	size_t n = profiler_list_pods(pr->t->env.pods, &pods);
+
+	for (size_t i = 0; i < n; i++) {
+		struct profiled_process *t;
+
+		if (run_has_process(pr, pods[i].pid))
+			continue;
+		t = run_add_process(pr, pods[i].address, false, pods[i].port);
+		t->pid = pods[i].pid;
+		memcpy(t->comm, pods[i].comm, sizeof(t->comm));
+		if (t->pid)
+			profiler_call_set_pid(t->call, t->pid);
+	}
+	free(pods);
+}
+
 static void run_add_configured(struct profiler_run *pr)
 {
 	const struct conf_list *list = &pr->t->conf->profiler;
@@ -335,7 +365,7 @@ static void run_add_discovered(struct profiler_run *pr)
 	for (size_t i = 0; i < n; i++) {
 		struct profiled_process *t;
 
-		if (run_find_port(pr, found[i].port))
+		if (run_find_port(pr, found[i].port) || run_has_process(pr, found[i].pid))
 			continue;
 		t = run_add_process(pr, found[i].address, true, found[i].port);
 		t->discovered = true;
@@ -421,6 +451,7 @@ static void begin(void *arg)
 
 	run_add_configured(pr);
 	run_add_discovered(pr);
+	run_add_pods(pr);
 	pr->searching = true;
 	discover_refresh(pr->t->discover, on_scanned, pr);
 }
@@ -535,22 +566,6 @@ static void profiler_free(struct tracer *tracer)
 	free(t);
 }
 
-/* A profiler at this agent's own listener would call itself without end. */
-static int check_target(const char *listen, const char *address, struct err *e)
-{
-	char host[ADDRESS_HOST_BYTES], own_host[ADDRESS_HOST_BYTES];
-	int port, own_port;
-	int rc = address_split(address, host, &port, e);
-
-	if (rc)
-		return err_prefix(e, "--profiler");
-	if (!listen || !*listen || !address_is_loopback(host) ||
-	    address_split(listen, own_host, &own_port, NULL) || own_port != port)
-		return 0;
-	return err_set(e, ERR_INVALID,
-		       "--profiler %s is this agent's own --listen: name another address", address);
-}
-
 int tracer_profiler_open(struct tracer **out, const struct tracer_env *env, const char *proc,
 			 struct err *e)
 {
@@ -558,13 +573,14 @@ int tracer_profiler_open(struct tracer **out, const struct tracer_env *env, cons
 	const struct discover_conf discover = {
 		.loop = env->loop,
 		.rpc = env->rpc,
+		.pods = env->pods,
 		.proc = proc,
 		.probe = conf->discover,
 	};
 	struct tracer_profiler *t;
 
 	for (size_t i = 0; i < conf->profiler.n; i++) {
-		int rc = check_target(env->listen, conf->profiler.items[i], e);
+		int rc = profiler_check_target(env->listen, conf->profiler.items[i], e);
 
 		if (rc)
 			return rc;

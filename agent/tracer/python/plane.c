@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "agent/pods/pod_view.h"
 #include "agent/python/walk.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -169,6 +170,7 @@ void python_planes_build(const struct python_cut *cut, const struct python_windo
 {
 	struct line l = { .cut = cut, .window = window };
 	const struct python_process *p = NULL;
+	bool is_hidden = false;
 	size_t n;
 
 	*counts = (struct python_plane_counts){ 0 };
@@ -182,10 +184,11 @@ void python_planes_build(const struct python_cut *cut, const struct python_windo
 			p = python_cut_process(cut, v->process);
 			while (of_process < left && v[of_process].process == v->process)
 				of_process++;
-			if (p)
+			is_hidden = p && pod_view_hides(window->pods, p->pid);
+			if (p && !is_hidden)
 				begin_plane(p, v, of_process, b, counts);
 		}
-		if (p)
+		if (p && !is_hidden)
 			build_line(&l, p, v, n, b);
 	}
 	free(l.spans);

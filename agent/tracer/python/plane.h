@@ -12,9 +12,12 @@
 #include "agent/python/python.h"
 #include "xspace/xspace.h"
 
+struct pod_view;
+
 struct python_window {
 	int64_t t0_raw_ns, t1_raw_ns;
 	size_t max_depth; /* frames of a stack that the plane gets, outermost first */
+	struct pod_view *pods; /* processes whose pod opted out get no plane; NULL = none did */
 };
 
 struct python_plane_counts {

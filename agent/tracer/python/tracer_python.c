@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/pods/local_pods.h"
+#include "agent/pods/pod_view.h"
 #include "agent/python/python.h"
 #include "agent/python/walk.h"
 #include "agent/tracer/python/plane.h"
@@ -52,6 +54,7 @@ struct tracer_python {
 	struct tracer base;
 	struct loop *loop;
 	struct python *python;
+	const struct local_pods *pods; /* NULL = none */
 	int hz; /* the rate without captures */
 	unsigned int step; /* of python_limit() */
 	struct rate *rates;
@@ -107,6 +110,7 @@ static int python_open(struct tracer **out, const struct tracer_env *env, struct
 	t->base.ops = &tracer_python_ops;
 	t->loop = env->loop;
 	t->python = env->python;
+	t->pods = env->pods;
 	t->hz = conf->python_hz;
 	python_start(t->python, t->hz);
 	*out = &t->base;
@@ -194,6 +198,14 @@ static void build(void *arg)
 	xs_builder_free(b);
 }
 
+static void job_free(struct job *j)
+{
+	buf_release(&j->bytes);
+	python_cut_free(j->cut);
+	pod_view_release(j->window.pods);
+	free(j);
+}
+
 static void on_built(void *arg)
 {
 	struct job *j = arg;
@@ -214,9 +226,7 @@ static void on_built(void *arg)
 				 (unsigned long long)j->counts.torn,
 				 (unsigned long long)j->counts.samples);
 	}
-	buf_release(&j->bytes);
-	python_cut_free(j->cut);
-	free(j);
+	job_free(j);
 	if (run)
 		run->done(run);
 }
@@ -276,6 +286,7 @@ static void python_gather(struct tracer *tracer, struct tracer_run *run)
 	j->window = (struct python_window){
 		.t0_raw_ns = run->t0_raw_ns,
 		.t1_raw_ns = run->t1_raw_ns,
+		.pods = local_pods_view(t->pods),
 		.max_depth = (size_t)tracer_run_setting(run, &tracer_python_ops, "max_depth"),
 	};
 	run->arg = j;
@@ -292,7 +303,7 @@ static void python_cancel(struct tracer *tracer, struct tracer_run *run)
 	remove_rate(t, run);
 	if (j && !j->cut) {
 		python_forget(t->python, j);
-		free(j);
+		job_free(j);
 	} else if (j) {
 		j->run = NULL;
 	}

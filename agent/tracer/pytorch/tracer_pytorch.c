@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/pods/local_pods.h"
+#include "agent/pods/pod_view.h"
 #include "agent/proc/foreign_file.h"
 #include "agent/tracer/pytorch/hook.h"
 #include "agent/tracer/pytorch/leftovers.h"
@@ -71,6 +73,7 @@ struct tracer_pytorch {
 	const struct pytorch_conf *conf;
 	struct pytorch_processes *processes;
 	struct marks *marks;
+	const struct local_pods *pods; /* NULL = none */
 	struct leftovers *leftovers;
 	struct pytorch_run *runs; /* the run that was armed first comes first */
 	struct recording_workers workers;
@@ -349,10 +352,22 @@ static bool tell_next_piece(struct pytorch_run *pr, const struct pytorch_process
 }
 
 /* If several captures want the process, the first one gets it. */
+/* Whether the process's pod opted out. */
+static bool is_hidden(const struct tracer_pytorch *t, int64_t pid)
+{
+	struct pod_view *pods = local_pods_view(t->pods);
+	bool hidden = pod_view_hides(pods, pid);
+
+	pod_view_release(pods);
+	return hidden;
+}
+
 static void on_ask(void *arg, const struct pytorch_process *p, struct buf *config)
 {
 	const struct tracer_pytorch *t = arg;
 
+	if (is_hidden(t, p->pid))
+		return;
 	if (p->requests == 1)
 		clean_up_after_others(t, p);
 	for (struct pytorch_run *pr = t->runs; pr; pr = pr->next) {
@@ -373,8 +388,11 @@ static void add_recordings(struct pytorch_run *pr)
 	const struct pytorch_process *list = pytorch_processes_list(pr->t->processes, &n);
 
 	for (size_t i = 0; i < n; i++) {
-		struct recording *r = recording_new(&pr->conf, &list[i]);
+		struct recording *r;
 
+		if (is_hidden(pr->t, list[i].pid))
+			continue;
+		r = recording_new(&pr->conf, &list[i]);
 		r->next = pr->recordings;
 		pr->recordings = r;
 	}
@@ -535,6 +553,7 @@ static int pytorch_open(struct tracer **out, const struct tracer_env *env, struc
 	t->loop = env->loop;
 	t->conf = env->conf;
 	t->marks = env->marks;
+	t->pods = env->pods;
 	t->leftovers = leftovers_new(env->loop);
 	random_bytes(&t->number, sizeof(t->number));
 	t->processes = pytorch_processes_new(env->loop, t->conf->pytorch_socket,

@@ -14,6 +14,7 @@
 
 #include "agent/perf/rings.h"
 #include "agent/perf/tracepoint.h"
+#include "agent/pods/local_pods.h"
 #include "agent/tracer/build_job.h"
 #include "agent/tracer/ring_run.h"
 #include "agent/tracer/sched/intervals.h"
@@ -73,6 +74,7 @@ struct name_job {
 struct tracer_sched {
 	struct tracer base;
 	struct loop *loop;
+	const struct local_pods *pods; /* NULL = none */
 	struct tracer_state state;
 	const char *off_reason; /* typed reason of runs while the tracer is off */
 	struct perf_rings rings;
@@ -88,6 +90,7 @@ struct snapshot {
 		*tail; /* of the time before the window, of the window, of the time after it */
 	struct thread_question *threads;
 	size_t n_threads;
+	struct pod_view *pods; /* a reference, or NULL */
 	char cgroup[CGROUP_TEXT_BYTES + 1]; /* "" = all threads */
 };
 
@@ -239,6 +242,7 @@ static int sched_open(struct tracer **out, const struct tracer_env *env, struct 
 	(void)e;
 	t->base.ops = &tracer_sched_ops;
 	t->loop = env->loop;
+	t->pods = env->pods;
 	t->off_reason = REASON_UNSUPPORTED;
 	open_rings(t, conf->sched_cgroup);
 	open_wakeups(t, conf);
@@ -272,6 +276,7 @@ static void snapshot_free(void *arg)
 	ring_cut_free(s->cut);
 	ring_cut_free(s->tail);
 	free(s->threads);
+	pod_view_release(s->pods);
 	free(s);
 }
 
@@ -338,11 +343,10 @@ static uint64_t build(void *arg, struct xs_builder *b)
 	for (size_t i = 0; i < n; i++) {
 		if (v[i].tid != tid) {
 			tid = v[i].tid;
-			wanted = is_wanted(s, tid);
-			if (wanted) {
-				threads_title(s->threads, s->n_threads, tid, title);
+			wanted = is_wanted(s, tid) &&
+				 threads_title(s->threads, s->n_threads, tid, s->pods, title);
+			if (wanted)
 				xs_line(b, tid, title, s->conf.t0_ns);
-			}
 		}
 		if (wanted)
 			write_interval(b, &v[i], s->conf.t0_ns);
@@ -396,6 +400,7 @@ static void sched_gather(struct tracer *tracer, struct tracer_run *run)
 	s->cut = ring_run_cut(ring, run, "context switches", DRAIN_EVERY_NS);
 	s->head = ring_cut_new(ring, run->t0_raw_ns - HEAD_NS, run->t0_raw_ns);
 	s->tail = ring_cut_new(ring, run->t1_raw_ns, run->t1_raw_ns + TAIL_NS);
+	s->pods = local_pods_view(t->pods);
 	s->threads = threads_list(switches_threads(t->switches), run->t0_raw_ns - HEAD_NS,
 				  &s->n_threads);
 	if (t->state.health == TRACER_DEGRADED)

@@ -17,7 +17,8 @@ import time
 import urllib.parse
 
 
-def pod(name, node, space="jobs", job=None, rank=None, phase="Running", uid=None, restarts=0, labels=None, annotations=None, filler=0):
+def pod(name, node, space="jobs", job=None, rank=None, phase="Running", uid=None, restarts=0, labels=None, annotations=None, filler=0,
+        address="10.0.0.9"):
     labels = dict(labels or {})
     if job:
         labels["batch.kubernetes.io/job-name"] = job
@@ -29,7 +30,7 @@ def pod(name, node, space="jobs", job=None, rank=None, phase="Running", uid=None
     return {"metadata": {"name": name, "namespace": space, "uid": uid, "labels": labels,
                          "annotations": {**(annotations or {}), **({"filler": "x" * filler} if filler else {})}},
             "spec": {"nodeName": node, "containers": [{"name": "main"}]},
-            "status": {"phase": phase, "podIP": "10.0.0.9", "containerStatuses": [
+            "status": {"phase": phase, "podIP": address, "containerStatuses": [
                 {"name": "main", "containerID": "containerd://" + (uid.replace("-", "") * 2)[:64].ljust(64, "0"), "restartCount": restarts}]}}
 
 

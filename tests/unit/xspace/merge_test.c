@@ -258,6 +258,48 @@ static void test_process_id(void)
 	xs_builder_free(b);
 }
 
+/* What is known of process 4711, and of no other. */
+static size_t know(void *arg, int64_t pid, struct xs_known out[XS_KNOWN_MOST])
+{
+	(void)arg;
+	if (pid != 4711)
+		return 0;
+	out[0] = (struct xs_known){ .name = "pod", .text = "train-0\xff" };
+	out[1] = (struct xs_known){ .name = "rank", .number = 3 };
+	return 2;
+}
+
+static void test_known_stats(void)
+{
+	struct xs_builder *b = xs_builder_new();
+	struct buf bytes = BUF_INIT;
+	struct xs_input inputs[3] = { { .pid = 4711 }, { .pid = 0 }, { .pid = 4712 } };
+	struct xs_host host = { .hostname = "h", .process = know };
+	const Plane *p;
+	Space *s;
+
+	xs_plane(b, 1, "lacks it");
+	xs_plane(b, 1, "has it");
+	xs_stat_int(b, "process_id", 4711);
+	xs_finish(b, &bytes);
+	for (size_t i = 0; i < 3; i++)
+		inputs[i].source = source_of(&bytes);
+	s = merge(inputs, 3, &host);
+	p = plane(s, "lacks it");
+	check_process_id(p, 4711);
+	CHECK_STR(plane_stat(p, "pod")->str_value, "train-0?");
+	CHECK_EQ(plane_stat(p, "rank")->int64_value, 3);
+	CHECK_EQ(p->n_stat_metadata, 3);
+	CHECK_EQ(p->stat_metadata[2]->key, 3);
+	/* Tutti's own planes are of the process that they say; a framework's are of its own, whatever it writes. */
+	CHECK(!plane_stat(plane(s, "lacks it #2"), "pod"));
+	CHECK_EQ(plane_stat(plane(s, "has it #2"), "rank")->int64_value, 3);
+	CHECK(!plane_stat(plane(s, "has it [4712]"), "pod"));
+	space_free(s);
+	buf_release(&bytes);
+	xs_builder_free(b);
+}
+
 /* ---- what the host adds ---- */
 
 static void add_environment(void *arg, struct xs_builder *b)
@@ -587,6 +629,7 @@ int main(void)
 	test_device_planes();
 	test_ids_stay_within_what_is_shown();
 	test_process_id();
+	test_known_stats();
 	test_task_environment_and_texts();
 	test_texts_are_bounded();
 	test_hidden_hlo();
