@@ -2,6 +2,7 @@
 /* The parts of the aggregator: started in the order of the table, stopped in reverse. */
 #include "aggregator/aggregator.h"
 
+#include "aggregator/access/access.h"
 #include "aggregator/api/api.h"
 #include "aggregator/api/link_key.h"
 #include "aggregator/fleet/registry.h"
@@ -16,7 +17,6 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "base/secret.h"
-#include "net/address.h"
 #include "net/http_server.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
@@ -29,7 +29,6 @@
 #define CREDIT_PATIENCE_NS (10 * NS_PER_S) /* more than the 8 s that a chunk takes at 1 Mbit/s */
 /* an agent dials again after 0.1 s, 0.2 s, ...: several attempts */
 #define LOST_PATIENCE_NS (3 * NS_PER_S)
-#define LEAD_MAX_NS	 (60 * 1000000000LL)
 #define HTTP_THREADS	 3
 
 /* ---- the store ---- */
@@ -116,6 +115,19 @@ static void new_captures(struct aggregator *agg)
 	agg->captures = captures_new(&env);
 }
 
+static int new_access(struct aggregator *agg, struct err *e)
+{
+	const struct access_env env = {
+		.jobs = &agg->jobs,
+		.admin_token = agg->token,
+		.tokens_file = agg->conf.tokens,
+		.certificates = &agg->conf.http_client,
+		.anonymous = aggregator_anonymous_role(agg),
+	};
+
+	return access_new(&agg->access, &env, e);
+}
+
 static void new_control(struct aggregator *agg)
 {
 	const struct control_env env = {
@@ -125,7 +137,7 @@ static void new_control(struct aggregator *agg)
 		.registry = agg->registry,
 		.captures = agg->captures,
 		.needs_certificate = is_set(agg->conf.ca),
-		.token = agg->token,
+		.access = agg->access,
 	};
 
 	agg->control = control_new(&env);
@@ -141,7 +153,7 @@ static void new_profiler(struct aggregator *agg)
 		.registry = agg->registry,
 		.captures = agg->captures,
 		.lead_ns = agg->conf.lead_ns,
-		.token = agg->token,
+		.access = agg->access,
 	};
 
 	agg->profiler = profiler_service_new(&env);
@@ -241,10 +253,8 @@ static void new_api(struct aggregator *agg)
 		.ingest = agg->ingest,
 		.control = agg->control,
 		.started_mono_ns = agg->started_mono_ns,
-		.token = agg->token,
+		.access = agg->access,
 		.link_key = agg->link_key,
-		.http_clients = &agg->conf.http_client,
-		.needs_token = aggregator_needs_token(agg),
 		.http_address = agg->conf.http,
 		.http_hosts = &agg->conf.http_host,
 	};
@@ -256,6 +266,7 @@ static void new_api(struct aggregator *agg)
 static void state_stop(struct aggregator *agg)
 {
 	pods_stop(agg->pods);
+	access_stop(agg->access);
 	session_store_stop(&agg->store);
 	jobs_drain(&agg->jobs);
 	index_check_release(&agg->index_check);
@@ -269,6 +280,8 @@ static void state_stop(struct aggregator *agg)
 	control_free(agg->control);
 	captures_free(agg->captures);
 	time_service_free(agg->time);
+	access_free(agg->access);
+	agg->access = NULL;
 	pods_free(agg->pods);
 	agg->pods = NULL;
 	registry_free(agg->registry);
@@ -317,6 +330,15 @@ static int state_start(struct aggregator *agg, struct err *e)
 	time.registry = agg->registry;
 	agg->time = time_service_new(&time);
 	rc = new_pods(agg, e);
+	if (!rc) {
+		rc = new_access(agg, e);
+		if (rc) {
+			pods_stop(agg->pods);
+			jobs_drain(&agg->jobs);
+			pods_free(agg->pods);
+			agg->pods = NULL;
+		}
+	}
 	if (rc) {
 		time_service_free(agg->time);
 		registry_free(agg->registry);
@@ -479,6 +501,7 @@ static void stop_parts(struct aggregator *agg, size_t n)
 	if (agg->views)
 		views_stop(agg->views);
 	pods_stop(agg->pods);
+	access_stop(agg->access);
 	if (agg->captures)
 		captures_begin_stop(agg->captures);
 	index_check_stop(&agg->index_check);
@@ -488,42 +511,6 @@ static void stop_parts(struct aggregator *agg, size_t n)
 		parts[n].stop(agg);
 		log_info("AGG-PART", "part=%s state=down", parts[n].name);
 	}
-}
-
-/* Checks that each listener is on loopback, has TLS, or has --insecure. The probe port follows the same
- * rule, although probes are not secret. */
-static int check_listeners(const struct aggregator *agg, struct err *e)
-{
-	const char *const addresses[] = { agg->conf.http, agg->conf.grpc, agg->conf.probe };
-
-	for (size_t i = 0; i < ARRAY_SIZE(addresses); i++) {
-		int rc = address_check_listener(addresses[i], has_tls(agg), agg->conf.insecure, e);
-
-		if (rc)
-			return rc;
-	}
-	return 0;
-}
-
-static int check_conf(const struct aggregator *agg, struct err *e)
-{
-	const struct aggregator_conf *conf = &agg->conf;
-
-	if (conf->lead_ns < 0 || conf->lead_ns > LEAD_MAX_NS)
-		return err_set(e, ERR_INVALID, "lead: use 0 to %lld s", LEAD_MAX_NS / NS_PER_S);
-	if (conf->grace_ns <= 0 || conf->grace_ns > LIMIT_GRACE_NS)
-		return err_set(e, ERR_INVALID, "grace: use more than 0, at most %lld s",
-			       LIMIT_GRACE_NS / NS_PER_S);
-	if (conf->http_client.n && (!has_tls(agg) || !is_set(conf->ca)))
-		return err_set(e, ERR_INVALID,
-			       "http-client: certificates of clients need --cert, --key and --ca");
-	if (is_set(conf->upload) && strcmp(conf->upload, "auto") &&
-	    strcmp(conf->upload, "via-aggregator"))
-		return err_set(e, ERR_INVALID, "upload '%.40s': use auto or via-aggregator",
-			       conf->upload);
-	if (conf->stop_limit_ns < 0)
-		return err_set(e, ERR_INVALID, "stop-limit: use 0 s or more");
-	return check_listeners(agg, e);
 }
 
 /* ---- what is read from the settings ---- */
@@ -558,7 +545,7 @@ static void release_settings(struct aggregator *agg)
 
 int aggregator_start(struct aggregator *agg, struct err *e)
 {
-	int rc = check_conf(agg, e);
+	int rc = aggregator_check_conf(&agg->conf, e);
 
 	if (!rc)
 		rc = read_rules(agg, e);

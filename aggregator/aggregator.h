@@ -11,6 +11,7 @@
 
 #include <jansson.h>
 
+#include "aggregator/access/principal.h"
 #include "aggregator/captures/capture.h"
 #include "aggregator/ingest/ingest.h"
 #include "aggregator/retention/quotas.h"
@@ -50,12 +51,17 @@ struct aggregator_conf {
 	/* the API server to list pods from: "in-cluster", a URL, or NULL; and how to ask it */
 	char *kubernetes, *kubernetes_token_file, *kubernetes_ca;
 	int64_t kubernetes_retry_ns; /* the first pause after a failure of it */
-	char *token_file; /* the secret of callers who change something; or NULL */
+	char *token_file; /* the secret of an admin; or NULL */
+	char *tokens; /* file of static tokens with roles; or NULL */
+	char *anonymous; /* role of callers who show nothing: "auto", or its name */
 	bool insecure; /* listen in plaintext beyond loopback */
 	char *log_level;
 };
 
 extern const struct conf_table aggregator_conf_table; /* conf.c */
+
+/* conf.c: what the settings say together; the error names the setting. */
+MUST_CHECK int aggregator_check_conf(const struct aggregator_conf *conf, struct err *e);
 
 struct aggregator {
 	struct aggregator_conf conf;
@@ -77,6 +83,7 @@ struct aggregator {
 	json_t *recoverable; /* captures that an earlier run left, until they are carried on; or NULL */
 	struct registry *registry;
 	struct pods *pods;
+	struct access *access;
 	struct time_service *time;
 	struct captures *captures;
 	char *views_folder;
@@ -101,8 +108,12 @@ MUST_CHECK int aggregator_start(struct aggregator *agg, struct err *e);
 /* open_ports.c: one log line for each port that other hosts can reach: what any peer may do there. */
 void aggregator_warn_open_ports(const struct aggregator *agg);
 
-/* open_ports.c: whether HTTP is open to other hosts on purpose, with TLS: then changes need a token. */
-bool aggregator_needs_token(const struct aggregator *agg);
+/*
+ * open_ports.c: the role of callers of HTTP who show nothing. As it is set; else none where people have tokens of their own,
+ * or where other hosts reach HTTP and there is a token or TLS; a viewer where there is a token; an admin elsewhere. The role's
+ * name is checked already.
+ */
+enum role aggregator_anonymous_role(const struct aggregator *agg);
 
 /* Waits for the workers, stops every part. Captures under way are left to the next start. */
 void aggregator_stop(struct aggregator *agg);

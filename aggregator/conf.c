@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/aggregator.h"
 
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/address.h"
 #include "proto/limits.h"
 
 #define RETAIN_MAX_NS	     9e18
@@ -8,6 +13,8 @@
 
 #define KUBERNETES_RETRY_MIN_NS 1e7
 #define KUBERNETES_RETRY_MAX_NS 6e10
+
+#define LEAD_MAX_NS (60 * 1000000000LL)
 
 static const struct conf_field fields[] = {
 	CONF(struct aggregator_conf, store, "file:///var/lib/tutti",
@@ -85,7 +92,13 @@ static const struct conf_field fields[] = {
 		"first pause after a failure of the API server; twice as long after each further "
 		"one, up to 64 times"),
 	CONF(struct aggregator_conf, token_file, NULL,
-	     "file with a secret: callers need it to capture or delete"),
+	     "file with a secret: whoever has it is an admin"),
+	CONF(struct aggregator_conf, tokens, NULL,
+	     "file of tokens with roles, a line each: NAME ROLE SHA256-OF-TOKEN [NAMESPACE,...] "
+	     "(docs/security.md)"),
+	CONF(struct aggregator_conf, anonymous, "auto",
+	     "what callers of HTTP without a token may do: none, viewer, operator, admin, or auto "
+	     "(docs/security.md)"),
 	CONF(struct aggregator_conf, insecure, NULL, "listen in plaintext beyond loopback"),
 	CONF(struct aggregator_conf, log_level, "info", "error, warn, info or debug"),
 	{ 0 }
@@ -96,3 +109,58 @@ const struct conf_table aggregator_conf_table = {
 	.summary = "Captures the hosts of a fleet together, stores the sessions and serves them.",
 	.fields = fields,
 };
+
+/* ---- what no single setting says ---- */
+
+static bool is_set(const char *text)
+{
+	return text && *text;
+}
+
+/* Checks that each listener is on loopback, has TLS, or has --insecure. The probe port follows the same
+ * rule, although probes are not secret. */
+static int check_listeners(const struct aggregator_conf *conf, struct err *e)
+{
+	const char *const addresses[] = { conf->http, conf->grpc, conf->probe };
+
+	for (size_t i = 0; i < ARRAY_SIZE(addresses); i++) {
+		int rc = address_check_listener(addresses[i], is_set(conf->cert), conf->insecure,
+						e);
+
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int check_anonymous(const struct aggregator_conf *conf, struct err *e)
+{
+	enum role role;
+	int rc;
+
+	if (!is_set(conf->anonymous) || !strcmp(conf->anonymous, "auto"))
+		return 0;
+	rc = role_parse(&role, conf->anonymous, e);
+	return rc ? err_prefix(e, "anonymous") : 0;
+}
+
+int aggregator_check_conf(const struct aggregator_conf *conf, struct err *e)
+{
+	if (conf->lead_ns < 0 || conf->lead_ns > LEAD_MAX_NS)
+		return err_set(e, ERR_INVALID, "lead: use 0 to %lld s", LEAD_MAX_NS / NS_PER_S);
+	if (conf->grace_ns <= 0 || conf->grace_ns > LIMIT_GRACE_NS)
+		return err_set(e, ERR_INVALID, "grace: use more than 0, at most %lld s",
+			       LIMIT_GRACE_NS / NS_PER_S);
+	if (conf->http_client.n && (!is_set(conf->cert) || !is_set(conf->ca)))
+		return err_set(e, ERR_INVALID,
+			       "http-client: certificates of clients need --cert, --key and --ca");
+	if (is_set(conf->upload) && strcmp(conf->upload, "auto") &&
+	    strcmp(conf->upload, "via-aggregator"))
+		return err_set(e, ERR_INVALID, "upload '%.40s': use auto or via-aggregator",
+			       conf->upload);
+	if (conf->stop_limit_ns < 0)
+		return err_set(e, ERR_INVALID, "stop-limit: use 0 s or more");
+	if (check_anonymous(conf, e))
+		return e->code;
+	return check_listeners(conf, e);
+}

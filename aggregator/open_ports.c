@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Warnings at start: which ports other hosts can reach, and what any peer may do there. */
+#include <string.h>
+
 #include "aggregator/aggregator.h"
 #include "base/log.h"
 #include "net/address.h"
@@ -29,18 +31,21 @@ static void warn(const char *part, const char *address, const char *text)
 static const char *http_rights(const struct aggregator *agg)
 {
 	bool tls = is_set(agg->conf.cert);
+	bool has_tokens = agg->token || is_set(agg->conf.tokens);
 
-	if (agg->token && tls)
-		return "any peer may read hosts and sessions; capturing and deleting need the "
-		       "token";
-	if (agg->token)
-		return "any peer may read hosts and sessions; capturing and deleting need the "
-		       "token, "
-		       "which plaintext shows to the network";
-	if (tls)
-		return "any peer may read hosts and sessions; no peer may capture or delete before "
-		       "there is a --token-file";
-	return "any peer may read, capture and delete; use --cert, --key and --token-file";
+	switch (aggregator_anonymous_role(agg)) {
+	case ROLE_NONE:
+		if (has_tokens && tls)
+			return "without a token peers get nothing but the page and health";
+		if (has_tokens)
+			return "without a token peers get nothing but the page and health; "
+			       "plaintext shows tokens to the network";
+		return "no peer may do anything before there is a --tokens or a --token-file";
+	case ROLE_VIEWER:
+		return "any peer may read hosts and sessions; the rest needs a token";
+	default:
+		return "any peer may read, capture and delete; use --cert, --key and --tokens";
+	}
 }
 
 static const char *grpc_rights(const struct aggregator *agg)
@@ -67,7 +72,21 @@ void aggregator_warn_open_ports(const struct aggregator *agg)
 	     "control link");
 }
 
-bool aggregator_needs_token(const struct aggregator *agg)
+static bool has_people(const struct aggregator *agg)
 {
-	return is_set(agg->conf.cert) && is_open(agg->conf.http);
+	return is_set(agg->conf.tokens);
+}
+
+enum role aggregator_anonymous_role(const struct aggregator *agg)
+{
+	const char *name = agg->conf.anonymous;
+	enum role role;
+
+	if (is_set(name) && strcmp(name, "auto") && !role_parse(&role, name, NULL))
+		return role;
+	if (has_people(agg))
+		return ROLE_NONE;
+	if (is_open(agg->conf.http) && (agg->token || is_set(agg->conf.cert)))
+		return ROLE_NONE;
+	return agg->token ? ROLE_VIEWER : ROLE_ADMIN;
 }

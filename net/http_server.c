@@ -87,6 +87,7 @@ void req_unref(struct http_req *req)
 	free(req->path);
 	free(req->identity);
 	free(req->identity_error);
+	free(req->cookie);
 	free(req);
 }
 

@@ -48,9 +48,17 @@ void http_server_free(struct http_server *s);
 const char *http_method(const struct http_req *req); /* "GET" */
 const char *http_path(const struct http_req *req); /* decoded, without the query: "/api/v1/hosts" */
 const char *http_query(const struct http_req *req, const char *key); /* decoded value, or NULL */
-const char *http_header(const struct http_req *req, const char *name); /* or NULL */
+const char *http_header(const struct http_req *req, const char *name); /* or NULL; the first */
+size_t http_header_count(const struct http_req *req, const char *name); /* how often it was sent */
 const void *http_body(const struct http_req *req, size_t *len);
 const char *http_peer(const struct http_req *req); /* "127.0.0.1" */
+
+/* What the handler keeps with a request: `release` is called with it when the request is freed. Loop thread. */
+void http_set_user(struct http_req *req, void *user, void (*release)(void *user));
+void *http_user(const struct http_req *req); /* or NULL */
+
+/* The answer, whichever it is, sets this cookie: "name=value; Path=/; ...", of letters that a header may have. */
+void http_set_cookie(struct http_req *req, const char *cookie);
 
 /* Whether the client closed the connection while it waits for the answer. */
 bool http_is_gone(struct http_req *req);
@@ -62,7 +70,7 @@ const char *http_identity(const struct http_req *req);
 /* Why the client's certificate is not accepted; "" if it is accepted, or if there is none. */
 const char *http_identity_error(const struct http_req *req);
 
-/* The body is copied. `type` is a content type, a constant string. */
+/* The body is copied. `type` is a content type, a constant string. Every answer 401 asks for a bearer token. */
 void http_answer(struct http_req *req, int status, const char *type, const void *body, size_t len);
 void http_answer_take(struct http_req *req, int status, const char *type, struct buf *body_taken);
 

@@ -5,9 +5,11 @@
 #include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "net/http_parse.h"
 
 #define HTTP_ETAG_BYTES 120
@@ -40,6 +42,34 @@ const char *http_header(const struct http_req *req, const char *name)
 			return req->headers.items[i].value;
 	}
 	return NULL;
+}
+
+size_t http_header_count(const struct http_req *req, const char *name)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < req->headers.n; i++)
+		n += !strcasecmp(req->headers.items[i].name, name);
+	return n;
+}
+
+void http_set_user(struct http_req *req, void *user, void (*release)(void *user))
+{
+	if (req->release_user)
+		req->release_user(req->user);
+	req->user = user;
+	req->release_user = release;
+}
+
+void *http_user(const struct http_req *req)
+{
+	return req->user;
+}
+
+void http_set_cookie(struct http_req *req, const char *cookie)
+{
+	free(req->cookie);
+	req->cookie = xstrdup(cookie);
 }
 
 const void *http_body(const struct http_req *req, size_t *len)
@@ -127,6 +157,12 @@ struct MHD_Response *response_error(const char *text)
 void req_answer(struct http_req *req, int status, struct MHD_Response *resp)
 {
 	struct http_server *s = req->server;
+
+	if (req->cookie)
+		MHD_add_response_header(resp, "Set-Cookie", req->cookie);
+	if (status == 401)
+		MHD_add_response_header(resp, "WWW-Authenticate", "Bearer realm=\"tutti\"");
+	http_set_user(req, NULL, NULL);
 
 	if (s) {
 		pthread_mutex_lock(&s->lock);

@@ -358,6 +358,7 @@ struct http_body *http_answer_body(struct http_req *req, const struct http_file 
 		return NULL;
 	}
 	if (!req->server) {
+		http_set_user(req, NULL, NULL);
 		req_unref(req);
 		return NULL;
 	}

@@ -46,6 +46,9 @@ struct http_req {
 	char peer[INET6_ADDRSTRLEN];
 	char *identity; /* NULL = none */
 	char *identity_error; /* of a certificate that is not accepted; NULL = none */
+	void *user; /* loop thread: of the handler */
+	void (*release_user)(void *user);
+	char *cookie; /* that the answer sets; NULL = none */
 
 	/* Under the server's lock. */
 	bool held;

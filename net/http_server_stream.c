@@ -369,6 +369,7 @@ struct http_stream *http_answer_stream(struct http_req *req, void (*on_closed)(v
 	struct MHD_Response *resp;
 
 	if (!req->server) {
+		http_set_user(req, NULL, NULL);
 		req_unref(req);
 		return NULL;
 	}

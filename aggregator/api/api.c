@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregator/access/verbs.h"
 #include "aggregator/api/api_impl.h"
 #include "aggregator/api/events.h"
 #include "aggregator/api/host_header.h"
 #include "aggregator/api/hosts_text.h"
+#include "aggregator/api/marks.h"
 #include "aggregator/api/metrics.h"
 #include "aggregator/api/page.h"
 #include "aggregator/captures/tracer_settings.h"
@@ -20,7 +22,6 @@
 #include "base/buf.h"
 #include "base/conf.h"
 #include "base/mem.h"
-#include "base/secret.h"
 #include "json/json_text.h"
 #include "net/http_server.h"
 #include "proto/reasons.h"
@@ -111,7 +112,8 @@ static void get_hosts(struct api *api, struct http_req *req, const char *id, con
 {
 	(void)id;
 	(void)name;
-	hosts_make_text(api->env.registry, api->env.jobs, api_answer_text, req);
+	hosts_make_text_within(api->env.registry, api->env.pods, api_view_of(req), api->env.jobs,
+			       api_answer_text, req);
 }
 
 static void get_settings(struct api *api, struct http_req *req, const char *id, const char *name)
@@ -125,7 +127,7 @@ static void get_events(struct api *api, struct http_req *req, const char *id, co
 {
 	(void)id;
 	(void)name;
-	events_open(api->events, req);
+	events_open(api->events, req, api_principal(req));
 }
 
 static void get_health(struct api *api, struct http_req *req, const char *id, const char *name)
@@ -181,60 +183,45 @@ static void get_session_page(struct api *api, struct http_req *req, const char *
 
 /* ---- routes ---- */
 
-struct route {
-	const char *method;
-	const char *path; /* '*' matches one part */
-	api_fn fn;
-};
-
 static const struct route routes[] = {
-	{ "GET", "/api/v1/hosts", get_hosts },
-	{ "GET", "/api/v1/settings", get_settings },
-	{ "GET", "/api/v1/pods", api_pod_list },
-	{ "GET", "/api/v1/jobs", api_pod_jobs },
-	{ "GET", "/api/v1/captures", api_capture_list },
-	{ "POST", "/api/v1/captures", api_capture_begin },
-	{ "POST", "/api/v1/snapshots", api_snapshot_begin },
-	{ "GET", "/api/v1/captures/*", api_capture_get },
-	{ "DELETE", "/api/v1/captures/*", api_capture_cancel },
-	{ "GET", "/api/v1/captures/*/events", api_capture_events },
-	{ "POST", "/api/v1/captures/*/stop", api_capture_stop },
-	{ "GET", "/api/v1/sessions", api_session_list },
-	{ "GET", "/api/v1/sessions/*", api_session_get },
-	{ "DELETE", "/api/v1/sessions/*", api_session_delete },
-	{ "POST", "/api/v1/sessions/*/retry", api_session_retry },
-	{ "PUT", "/api/v1/sessions/*/pin", api_session_pin },
-	{ "DELETE", "/api/v1/sessions/*/pin", api_session_unpin },
-	{ "GET", "/api/v1/sessions/*/files/*", api_session_file },
-	{ "POST", "/api/v1/sessions/*/links", api_session_links },
-	{ "POST", "/api/v1/imports", api_import_begin },
-	{ "DELETE", "/api/v1/imports/*", api_import_cancel },
-	{ "PUT", "/api/v1/imports/*/files/*", api_import_add },
-	{ "POST", "/api/v1/imports/*/commit", api_import_commit },
-	{ "GET", "/shared/*/*", api_shared_file },
-	{ "GET", "/s/*", get_session_page },
-	{ "GET", "/api/v1/sessions/*/view", api_view_open },
-	{ "GET", "/api/v1/sessions/*/view/tile", api_view_tile },
-	{ "GET", "/api/v1/sessions/*/view/event", api_view_event },
-	{ "GET", "/api/v1/sessions/*/view/search", api_view_search },
-	{ "GET", "/api/v1/sessions/*/view/next", api_view_next },
-	{ "GET", "/api/v1/sessions/*/view/selection", api_view_selection },
-	{ "GET", "/api/v1/sessions/*/view/flame", api_view_flame },
-	{ "GET", "/api/v1/sessions/*/view/durations", api_view_durations },
-	{ "GET", "/api/v1/events", get_events },
-	{ "GET", "/healthz", get_health },
-	{ "GET", "/readyz", get_ready },
-	{ "GET", "/metrics", get_metrics },
-	{ "GET", "/", get_page },
-};
-
-#define MAX_PARTS  2
-#define PART_BYTES 256
-
-/* The parts of the path that '*' matched. */
-struct path_parts {
-	char part[MAX_PARTS][PART_BYTES];
-	size_t n;
+	{ "GET", "/api/v1/hosts", &verb_list, get_hosts },
+	{ "GET", "/api/v1/settings", &verb_list, get_settings },
+	{ "GET", "/api/v1/pods", &verb_list, api_pod_list },
+	{ "GET", "/api/v1/jobs", &verb_list, api_pod_jobs },
+	{ "GET", "/api/v1/captures", &verb_list, api_capture_list },
+	{ "POST", "/api/v1/captures", &verb_start, api_capture_begin },
+	{ "POST", "/api/v1/snapshots", &verb_snapshot, api_snapshot_begin },
+	{ "GET", "/api/v1/captures/*", &verb_read, api_capture_get },
+	{ "DELETE", "/api/v1/captures/*", &verb_cancel, api_capture_cancel },
+	{ "GET", "/api/v1/captures/*/events", &verb_read, api_capture_events },
+	{ "POST", "/api/v1/captures/*/stop", &verb_stop, api_capture_stop },
+	{ "GET", "/api/v1/sessions", &verb_list, api_session_list },
+	{ "GET", "/api/v1/sessions/*", &verb_read, api_session_get },
+	{ "DELETE", "/api/v1/sessions/*", &verb_delete, api_session_delete },
+	{ "POST", "/api/v1/sessions/*/retry", &verb_retry, api_session_retry },
+	{ "PUT", "/api/v1/sessions/*/pin", &verb_pin, api_session_pin },
+	{ "DELETE", "/api/v1/sessions/*/pin", &verb_pin, api_session_unpin },
+	{ "GET", "/api/v1/sessions/*/files/*", &verb_read, api_session_file },
+	{ "POST", "/api/v1/sessions/*/links", &verb_share, api_session_links },
+	{ "POST", "/api/v1/imports", &verb_import, api_import_begin },
+	{ "DELETE", "/api/v1/imports/*", &verb_import, api_import_cancel },
+	{ "PUT", "/api/v1/imports/*/files/*", &verb_import, api_import_add },
+	{ "POST", "/api/v1/imports/*/commit", &verb_import, api_import_commit },
+	{ "GET", "/shared/*/*", &verb_public, api_shared_file },
+	{ "GET", "/s/*", &verb_public, get_session_page },
+	{ "GET", "/api/v1/sessions/*/view", &verb_read, api_view_open },
+	{ "GET", "/api/v1/sessions/*/view/tile", &verb_read, api_view_tile },
+	{ "GET", "/api/v1/sessions/*/view/event", &verb_read, api_view_event },
+	{ "GET", "/api/v1/sessions/*/view/search", &verb_read, api_view_search },
+	{ "GET", "/api/v1/sessions/*/view/next", &verb_read, api_view_next },
+	{ "GET", "/api/v1/sessions/*/view/selection", &verb_read, api_view_selection },
+	{ "GET", "/api/v1/sessions/*/view/flame", &verb_read, api_view_flame },
+	{ "GET", "/api/v1/sessions/*/view/durations", &verb_read, api_view_durations },
+	{ "GET", "/api/v1/events", &verb_watch, get_events },
+	{ "GET", "/healthz", &verb_public, get_health },
+	{ "GET", "/readyz", &verb_public, get_ready },
+	{ "GET", "/metrics", &verb_metrics, get_metrics },
+	{ "GET", "/", &verb_public, get_page },
 };
 
 static bool route_matches(const char *pattern, const char *path, struct path_parts *parts)
@@ -248,7 +235,7 @@ static bool route_matches(const char *pattern, const char *path, struct path_par
 				return false;
 			continue;
 		}
-		if (!len || len >= PART_BYTES || parts->n == MAX_PARTS)
+		if (!len || len >= ROUTE_PART_BYTES || parts->n == ROUTE_PARTS)
 			return false;
 		memcpy(parts->part[parts->n], path, len);
 		parts->part[parts->n++][len] = '\0';
@@ -256,84 +243,6 @@ static bool route_matches(const char *pattern, const char *path, struct path_par
 		path += len;
 	}
 	return !*pattern && !*path;
-}
-
-/* Whether a page of another site sent the request, by the Origin that browsers add: such a page may not
- * change anything. */
-static bool is_cross_site(const struct http_req *req)
-{
-	const char *origin = http_header(req, "Origin"), *host = http_header(req, "Host");
-	const char *authority = origin ? strstr(origin, "://") : NULL;
-
-	return origin && (!authority || !host || strcmp(authority + 3, host));
-}
-
-static bool has_token(const struct api *api, const struct http_req *req)
-{
-	return !api->env.token ||
-	       secret_is_bearer(api->env.token, http_header(req, "Authorization"));
-}
-
-/* Whether the caller's certificate has a listed name: such a certificate replaces the token. */
-static bool has_certificate(const struct api *api, const struct http_req *req)
-{
-	const char *name = http_identity(req);
-	bool found = false;
-
-	for (size_t i = 0; *name && i < api->env.http_clients->n && !found; i++)
-		found = !strcmp(name, api->env.http_clients->items[i]);
-	return found;
-}
-
-/* What is wrong with the caller's certificate: "you showed no certificate" */
-static void describe_certificate(const struct http_req *req, char *out, size_t size)
-{
-	const char *name = http_identity(req), *error = http_identity_error(req);
-
-	if (*error)
-		snprintf(out, size, "yours is not accepted: %s", error);
-	else if (*name)
-		snprintf(out, size, "yours names '%s'", name);
-	else
-		snprintf(out, size, "you showed none");
-	out[strcspn(out, "\n")] = '\0';
-}
-
-static void refuse_writer(const struct api *api, struct http_req *req)
-{
-	bool certificates = api->env.http_clients && api->env.http_clients->n;
-	char why[400];
-
-	describe_certificate(req, why, sizeof(why));
-	if (!certificates && !api->env.token)
-		http_answer_error(
-			req, 403,
-			"this aggregator can be reached from other hosts: start it with "
-			"--token-file FILE, or with --http-client NAME for a certificate");
-	else if (!certificates)
-		http_answer_error(req, 401,
-				  "this needs the aggregator's token: Authorization: Bearer TOKEN; "
-				  "tutti --token-file FILE");
-	else
-		http_answer_error(
-			req, api->env.token ? 401 : 403,
-			"this needs %sa certificate that the aggregator's --http-client names "
-			"(tutti --cert FILE --key FILE); %s",
-			api->env.token ? "the token (tutti --token-file FILE) or " : "", why);
-}
-
-/* Whether the caller may change something. If not, the request is answered. */
-static bool may_write(const struct api *api, struct http_req *req)
-{
-	if (is_cross_site(req))
-		http_answer_error(req, 403, "a page of another site may not do this");
-	else if (has_certificate(api, req))
-		return true;
-	else if ((api->env.needs_token && !api->env.token) || !has_token(api, req))
-		refuse_writer(api, req);
-	else
-		return true;
-	return false;
 }
 
 /* HEAD is answered like GET, without the body. */
@@ -363,16 +272,13 @@ void api_handle(struct http_req *req, void *arg)
 				  http_header(req, "Host"));
 		return;
 	}
-	if (strcmp(method, "GET") && !may_write(api, req))
-		return;
 	for (size_t i = 0; i < ARRAY_SIZE(routes); i++) {
 		if (!route_matches(routes[i].path, http_path(req), &parts))
 			continue;
 		known = true;
 		if (strcmp(routes[i].method, method))
 			continue;
-		routes[i].fn(api, req, parts.n > 0 ? parts.part[0] : NULL,
-			     parts.n > 1 ? parts.part[1] : NULL);
+		guard_admit(api, req, &routes[i], &parts);
 		return;
 	}
 	if (known)
@@ -387,7 +293,8 @@ static void on_removed(void *arg, const char *session)
 {
 	struct api *api = arg;
 
-	events_send_session(api->events, session);
+	events_send_session(api->events, session, marks_find(api->marks, session));
+	marks_forget(api->marks, session);
 	quotas_remove(api->env.quotas, session);
 	views_forget(api->env.views, session);
 }
@@ -397,7 +304,8 @@ struct api *api_new(const struct api_env *env)
 	struct api *api = xcalloc(1, sizeof(*api));
 
 	api->env = *env;
-	api->events = events_new(env->registry, env->captures, env->jobs);
+	api->marks = marks_new();
+	api->events = events_new(env->registry, env->pods, env->captures, env->jobs);
 	removals_watch(env->removals, on_removed, api);
 	return api;
 }
@@ -412,5 +320,6 @@ void api_free(struct api *api)
 	if (!api)
 		return;
 	events_free(api->events);
+	marks_free(api->marks);
 	free(api);
 }

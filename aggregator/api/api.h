@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 
+struct access;
 struct api;
 struct captures;
 struct conf_list;
@@ -40,10 +41,8 @@ struct api_env {
 	const struct ingest *ingest;
 	const struct control *control;
 	int64_t started_mono_ns;
-	const char *token; /* the secret of callers that change something; NULL = none is needed */
-	const struct conf_list *http_clients; /* common names of certificates that need no token */
+	struct access *access; /* who callers are */
 	const char *link_key; /* of link_key.h */
-	bool needs_token; /* without a token no caller changes anything */
 	const char *http_address; /* of the listener, for the Host headers that it accepts */
 	const struct conf_list *http_hosts; /* further names it accepts */
 };

@@ -13,15 +13,50 @@
 
 struct buf;
 struct http_req;
+struct marks_cache;
+struct principal;
+struct spaces;
+struct verb;
 
 struct api {
 	struct api_env env;
 	struct events *events;
+	struct marks_cache *marks;
 	bool stopping; /* every request is refused */
 };
 
 /* `id` and `name` are the parts of the path that '*' matched, or NULL. */
 typedef void (*api_fn)(struct api *api, struct http_req *req, const char *id, const char *name);
+
+#define ROUTE_PARTS	 2
+#define ROUTE_PART_BYTES 256
+
+struct route {
+	const char *method;
+	const char *path; /* '*' matches one part */
+	const struct verb *verb; /* who may */
+	api_fn fn;
+};
+
+/* The parts of a path that '*' matched. */
+struct path_parts {
+	char part[ROUTE_PARTS][ROUTE_PART_BYTES];
+	size_t n;
+};
+
+/* guard.c: finds out who asks, and calls the route's function, or refuses. Where the verb is about a session, the first part of
+ * the path is its id. */
+void guard_admit(struct api *api, struct http_req *req, const struct route *route,
+		 const struct path_parts *parts);
+
+/* Who asks; borrowed, until the request is answered. */
+struct principal *api_principal(const struct http_req *req);
+
+/* The name of who asks, for what he begins; "" for a caller who showed nothing. */
+const char *api_owner(const struct http_req *req);
+
+/* Of which namespaces the caller may see something. */
+const struct spaces *api_view_of(const struct http_req *req);
 
 /* Two json_text_fn; `req` is the struct http_req. They answer the request with the text: api_answer_text()
  * with status 200, api_accept_text() with 202. */

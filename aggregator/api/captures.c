@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "aggregator/access/principal.h"
 #include "aggregator/captures/capture.h"
 #include "aggregator/api/events.h"
 #include "aggregator/sessions/session_store.h"
@@ -194,6 +195,8 @@ static void begin(struct api *api, struct http_req *http, int of, struct capture
 	int rc = load_body(http, &body, &e);
 
 	req->origin = "api";
+	req->owner = api_owner(http);
+	req->within = &api_principal(http)->by_role[ROLE_OPERATOR];
 	if (!rc)
 		rc = read_body(req, of, body, &e);
 	if (!rc)
@@ -254,7 +257,7 @@ void api_capture_list(struct api *api, struct http_req *http, const char *id, co
 {
 	(void)id;
 	(void)name;
-	captures_make_text(api->env.captures, api_answer_text, http);
+	captures_make_text(api->env.captures, api_view_of(http), api_answer_text, http);
 }
 
 void api_capture_get(struct api *api, struct http_req *http, const char *id, const char *name)
@@ -274,7 +277,7 @@ void api_capture_events(struct api *api, struct http_req *http, const char *id, 
 
 	(void)name;
 	if (c)
-		events_open_capture(api->events, http, c);
+		events_open_capture(api->events, http, api_principal(http), c);
 }
 
 void api_capture_stop(struct api *api, struct http_req *http, const char *id, const char *name)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "aggregator/access/verbs.h"
 #include "aggregator/captures/capture.h"
 #include "aggregator/api/hosts_text.h"
 #include "json/json_text.h"
@@ -23,7 +24,10 @@
 struct stream {
 	struct http_stream *http;
 	struct events *events;
-	char *session; /* NULL = a page, which gets all events */
+	char *session; /* NULL = a page, which gets all events that it may see */
+	struct principal *who;
+	bool hosts_changed, hosts_in_progress; /* of a page that sees a part of the fleet */
+	bool is_closed; /* freed when its text of the hosts is made */
 	TAILQ_ENTRY(stream) entry;
 };
 
@@ -31,6 +35,7 @@ struct stream {
 struct topic {
 	struct events *events;
 	char *session;
+	struct spaces spaces; /* of the capture */
 	struct capture *ended; /* held: it may be forgotten before its last text is made; or NULL */
 	bool changed;
 	/* a text is being made; it is the last one */
@@ -40,6 +45,7 @@ struct topic {
 
 struct events {
 	struct registry *registry;
+	const struct pods *pods;
 	struct captures *captures;
 	struct jobs *jobs;
 	TAILQ_HEAD(, stream) streams;
@@ -52,16 +58,42 @@ struct events {
 
 static void flush_soon(struct events *ev);
 
+/* ---- who may see what ---- */
+
+static bool sees_all(const struct stream *s)
+{
+	return s->who->by_role[ROLE_VIEWER].all;
+}
+
+static bool sees(const struct stream *s, const struct spaces *spaces)
+{
+	return sees_all(s) || (spaces && spaces_cover(&s->who->by_role[ROLE_VIEWER], spaces));
+}
+
+/* What a caller showed holds for a time, and may be taken back. */
+static void end_expired(struct events *ev)
+{
+	struct stream *s, *next;
+
+	for (s = TAILQ_FIRST(&ev->streams); s; s = next) {
+		next = TAILQ_NEXT(s, entry);
+		if (!principal_holds(s->who))
+			http_stream_end(s->http);
+	}
+}
+
 /* ---- sending ---- */
 
-static void send_to_pages(struct events *ev, const char *name, struct buf *text_taken)
+/* To the pages that may see these namespaces. */
+static void send_to_pages(struct events *ev, const char *name, const struct spaces *spaces,
+			  struct buf *text_taken)
 {
 	struct http_event *event = http_event_take(name, text_taken);
 	struct stream *s, *next;
 
 	for (s = TAILQ_FIRST(&ev->streams); s; s = next) {
 		next = TAILQ_NEXT(s, entry);
-		if (!s->session)
+		if (!s->session && sees(s, spaces))
 			http_stream_send_event(s->http, event);
 	}
 	http_event_free(event);
@@ -83,20 +115,22 @@ static void topic_free(struct topic *t)
 	topic_hold(t, NULL);
 	TAILQ_REMOVE(&t->events->topics, t, entry);
 	free(t->session);
+	spaces_release(&t->spaces);
 	free(t);
 }
 
-static struct topic *topic_get(struct events *ev, const char *session)
+static struct topic *topic_get(struct events *ev, const struct capture *c)
 {
 	struct topic *t;
 
 	TAILQ_FOREACH (t, &ev->topics, entry) {
-		if (!strcmp(t->session, session))
+		if (!strcmp(t->session, c->session))
 			return t;
 	}
 	t = xcalloc(1, sizeof(*t));
 	t->events = ev;
-	t->session = xstrdup(session);
+	t->session = xstrdup(c->session);
+	spaces_copy(&t->spaces, &c->spaces);
 	TAILQ_INSERT_TAIL(&ev->topics, t, entry);
 	return t;
 }
@@ -122,7 +156,7 @@ static void topic_send(const struct topic *t, struct buf *text_taken, bool last)
 		next = TAILQ_NEXT(s, entry);
 		if (s->session && strcmp(s->session, t->session))
 			continue;
-		if (event)
+		if (event && sees(s, &t->spaces))
 			http_stream_send_event(s->http, event);
 		if (last && s->session)
 			http_stream_end(s->http);
@@ -167,13 +201,47 @@ static void on_hosts_text(void *arg, struct buf *text_taken)
 	struct events *ev = arg;
 
 	ev->hosts_in_progress = false;
-	send_to_pages(ev, "hosts", text_taken);
+	send_to_pages(ev, "hosts", NULL, text_taken);
 	if (ev->hosts_changed)
 		flush_soon(ev);
 }
 
+static void stream_release(struct stream *s);
+
+static void on_part_of_hosts(void *arg, struct buf *text_taken)
+{
+	struct stream *s = arg;
+
+	s->hosts_in_progress = false;
+	if (s->is_closed) {
+		stream_release(s);
+	} else {
+		if (s->hosts_changed)
+			flush_soon(s->events);
+		http_stream_send(s->http, "hosts", buf_str(text_taken)); /* may close it */
+	}
+	buf_release(text_taken);
+}
+
+/* Those who see a part of the fleet get a text of their own. */
+static void make_parts_of_hosts(struct events *ev)
+{
+	struct stream *s, *next;
+
+	for (s = TAILQ_FIRST(&ev->streams); s; s = next) {
+		next = TAILQ_NEXT(s, entry);
+		if (s->session || sees_all(s) || !s->hosts_changed || s->hosts_in_progress)
+			continue;
+		s->hosts_changed = false;
+		s->hosts_in_progress = true;
+		hosts_make_text_within(ev->registry, ev->pods, &s->who->by_role[ROLE_VIEWER],
+				       ev->jobs, on_part_of_hosts, s);
+	}
+}
+
 static void make_hosts_text(struct events *ev)
 {
+	make_parts_of_hosts(ev);
 	if (!ev->hosts_changed || ev->hosts_in_progress || !ev->n_pages)
 		return;
 	ev->hosts_changed = false;
@@ -188,6 +256,7 @@ static void flush_changes(void *arg)
 	struct events *ev = arg;
 	struct topic *t, *next;
 
+	end_expired(ev);
 	for (t = TAILQ_FIRST(&ev->topics); t; t = next) {
 		next = TAILQ_NEXT(t, entry);
 		topic_make_text(t);
@@ -210,10 +279,13 @@ static void flush_soon(struct events *ev)
 static void on_hosts(void *arg)
 {
 	struct events *ev = arg;
+	struct stream *s;
 
 	if (!ev->n_pages)
 		return;
 	ev->hosts_changed = true;
+	TAILQ_FOREACH (s, &ev->streams, entry)
+		s->hosts_changed = true;
 	flush_soon(ev);
 }
 
@@ -223,7 +295,7 @@ static void on_capture(void *arg, struct capture *c)
 	struct events *ev = arg;
 
 	if (has_reader(ev, c->session)) {
-		struct topic *t = topic_get(ev, c->session);
+		struct topic *t = topic_get(ev, c);
 
 		topic_hold(t, capture_has_ended(c) ? c : NULL);
 		t->changed = true;
@@ -233,10 +305,12 @@ static void on_capture(void *arg, struct capture *c)
 		return;
 	flush_changes(ev);
 	if (c->state == CAP_COMMITTED)
-		events_send_session(ev, c->session);
+		events_send_session(ev, c->session,
+				    &(struct session_marks){ .owner = c->owner,
+							     .spaces = &c->spaces });
 }
 
-void events_send_session(struct events *ev, const char *session)
+void events_send_session(struct events *ev, const char *session, const struct session_marks *marks)
 {
 	struct buf text = BUF_INIT;
 	json_t *o;
@@ -246,10 +320,17 @@ void events_send_session(struct events *ev, const char *session)
 	o = json_object();
 	json_put_text(o, "session", session);
 	json_write(&text, o, 0);
-	send_to_pages(ev, "sessions", &text);
+	send_to_pages(ev, "sessions", marks ? marks->spaces : NULL, &text);
 }
 
 /* ---- streams ---- */
+
+static void stream_release(struct stream *s)
+{
+	principal_unref(s->who);
+	free(s->session);
+	free(s);
+}
 
 static void stream_free(struct stream *s)
 {
@@ -257,8 +338,9 @@ static void stream_free(struct stream *s)
 
 	TAILQ_REMOVE(&ev->streams, s, entry);
 	ev->n_pages -= !s->session;
-	free(s->session);
-	free(s);
+	s->is_closed = true;
+	if (!s->hosts_in_progress)
+		stream_release(s);
 }
 
 static void on_closed(void *arg)
@@ -266,29 +348,36 @@ static void on_closed(void *arg)
 	stream_free(arg);
 }
 
-static void stream_new(struct events *ev, struct http_req *req, const char *session)
+static struct stream *stream_new(struct events *ev, struct http_req *req, struct principal *who,
+				 const char *session)
 {
 	struct stream *s = xcalloc(1, sizeof(*s));
 
 	s->events = ev;
+	s->who = principal_ref(who);
 	s->session = session ? xstrdup(session) : NULL;
 	ev->n_pages += !session;
 	TAILQ_INSERT_TAIL(&ev->streams, s, entry);
 	s->http = http_answer_stream(req, on_closed, s);
+	return s;
 }
 
-void events_open(struct events *ev, struct http_req *req)
+void events_open(struct events *ev, struct http_req *req, struct principal *who)
 {
-	stream_new(ev, req, NULL);
-	ev->hosts_changed = true;
+	struct stream *s = stream_new(ev, req, who, NULL);
+
+	s->hosts_changed = true;
+	if (sees_all(s))
+		ev->hosts_changed = true;
 	make_hosts_text(ev);
 }
 
-void events_open_capture(struct events *ev, struct http_req *req, struct capture *c)
+void events_open_capture(struct events *ev, struct http_req *req, struct principal *who,
+			 struct capture *c)
 {
-	struct topic *t = topic_get(ev, c->session);
+	struct topic *t = topic_get(ev, c);
 
-	stream_new(ev, req, c->session);
+	stream_new(ev, req, who, c->session);
 	topic_hold(t, capture_has_ended(c) ? c : NULL);
 	t->changed = true;
 	topic_make_text(t);
@@ -301,11 +390,13 @@ size_t events_pages(const struct events *ev)
 
 /* ---- life ---- */
 
-struct events *events_new(struct registry *r, struct captures *cs, struct jobs *jobs)
+struct events *events_new(struct registry *r, const struct pods *pods, struct captures *cs,
+			  struct jobs *jobs)
 {
 	struct events *ev = xcalloc(1, sizeof(*ev));
 
 	ev->registry = r;
+	ev->pods = pods;
 	ev->captures = cs;
 	ev->jobs = jobs;
 	TAILQ_INIT(&ev->streams);

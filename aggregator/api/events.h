@@ -10,19 +10,26 @@ struct captures;
 struct events;
 struct http_req;
 struct jobs;
+struct pods;
+struct principal;
 struct registry;
+struct session_marks;
 
-struct events *events_new(struct registry *r, struct captures *cs, struct jobs *jobs);
+struct events *events_new(struct registry *r, const struct pods *pods, struct captures *cs,
+			  struct jobs *jobs);
 void events_free(struct events *ev); /* the HTTP server is gone; NULL is fine */
 
-/* Answer the request with a stream: of everything, or of one capture. */
-void events_open(struct events *ev, struct http_req *req);
-void events_open_capture(struct events *ev, struct http_req *req, struct capture *c);
+/* Answer the request with a stream: of everything that `who` may see, or of one capture, which he may see. It ends when
+ * what he shows does not hold any more. */
+void events_open(struct events *ev, struct http_req *req, struct principal *who);
+void events_open_capture(struct events *ev, struct http_req *req, struct principal *who,
+			 struct capture *c);
 
 /* How many streams of everything are open. */
 size_t events_pages(const struct events *ev);
 
-/* Sends pages the event for a session that was committed or deleted. */
-void events_send_session(struct events *ev, const char *session);
+/* Sends pages the event for a session that was committed or deleted. `marks` NULL = not known: then only to those that see
+ * the whole fleet. */
+void events_send_session(struct events *ev, const char *session, const struct session_marks *marks);
 
 #endif

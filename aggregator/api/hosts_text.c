@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "aggregator/fleet/registry.h"
+#include "aggregator/pods/pods.h"
 #include "base/buf.h"
 #include "base/jobs.h"
 #include "base/mem.h"
@@ -17,6 +18,8 @@ struct hosts_job {
 	struct registry *registry;
 	struct jobs *jobs;
 	char *last; /* the host that was written last; NULL = none yet */
+	char **names; /* only these hosts, sorted; NULL = all */
+	size_t n_names, next_name;
 	struct buf text;
 	json_text_fn fn;
 	void *arg;
@@ -72,10 +75,26 @@ static void put_quiet(json_t *o, const struct host *h)
 		json_put_int(o, "quiet_ns", quiet_ns);
 }
 
-json_t *host_json(const struct host *h)
+static void put_processes(json_t *o, const struct host *h)
+{
+	json_t *held = json_array(), *jobs = json_array();
+
+	for (size_t i = 0; i < h->n_jobs; i++)
+		json_array_append_new(jobs, job_json(&h->jobs[i]));
+	json_put(o, "jobs", jobs);
+	if (h->more_jobs)
+		json_put_int(o, "more_jobs", h->more_jobs);
+	for (size_t i = 0; i < h->n_held; i++) {
+		if (h->held[i].undelivered)
+			json_array_append_new(held, json_text(h->held[i].session));
+	}
+	json_put(o, "held", held);
+}
+
+/* All members but those of put_processes(). */
+static json_t *machine_json(const struct host *h)
 {
 	json_t *o = json_object(), *labels = json_object(), *tracers = json_array();
-	json_t *held = json_array(), *jobs = json_array();
 
 	json_put_text(o, "host", h->name);
 	json_put_text(o, "state", h->control ? "connected" : "lost");
@@ -91,18 +110,16 @@ json_t *host_json(const struct host *h)
 	for (size_t i = 0; i < h->n_tracers; i++)
 		json_array_append_new(tracers, tracer_json(&h->tracers[i]));
 	json_put(o, "tracers", tracers);
-	for (size_t i = 0; i < h->n_jobs; i++)
-		json_array_append_new(jobs, job_json(&h->jobs[i]));
-	json_put(o, "jobs", jobs);
-	if (h->more_jobs)
-		json_put_int(o, "more_jobs", h->more_jobs);
-	for (size_t i = 0; i < h->n_held; i++) {
-		if (h->held[i].undelivered)
-			json_array_append_new(held, json_text(h->held[i].session));
-	}
-	json_put(o, "held", held);
 	if (h->steps.known)
 		json_put(o, "steps", steps_json(&h->steps));
+	return o;
+}
+
+json_t *host_json(const struct host *h)
+{
+	json_t *o = machine_json(h);
+
+	put_processes(o, h);
 	return o;
 }
 
@@ -124,21 +141,47 @@ static bool write_turn(struct hosts_job *job)
 	return end == n;
 }
 
+/* The same of the named hosts; one that was forgotten meanwhile is left out. */
+static bool write_named_turn(struct hosts_job *job)
+{
+	size_t left = job->n_names - job->next_name, n = left < TURN_HOSTS ? left : TURN_HOSTS;
+
+	for (size_t end = job->next_name + n; job->next_name < end; job->next_name++) {
+		const struct host *h = registry_find(job->registry, job->names[job->next_name]);
+		json_t *o;
+
+		if (!h)
+			continue;
+		if (job->last)
+			buf_add_str(&job->text, ",");
+		o = machine_json(h);
+		json_put(o, "jobs", json_array());
+		json_put(o, "held", json_array());
+		json_write(&job->text, o, 0);
+		free(job->last);
+		job->last = xstrdup(h->name);
+	}
+	return n == left;
+}
+
 static void write_next_hosts(void *arg)
 {
 	struct hosts_job *job = arg;
 
-	if (!write_turn(job)) {
+	if (!(job->names ? write_named_turn(job) : write_turn(job))) {
 		jobs_post(job->jobs, write_next_hosts, job);
 		return;
 	}
 	buf_add_str(&job->text, "]}");
 	job->fn(job->arg, &job->text);
+	for (size_t i = 0; i < job->n_names; i++)
+		free(job->names[i]);
+	free(job->names);
 	free(job->last);
 	free(job);
 }
 
-void hosts_make_text(struct registry *r, struct jobs *jobs, json_text_fn fn, void *arg)
+static struct hosts_job *job_new(struct registry *r, struct jobs *jobs, json_text_fn fn, void *arg)
 {
 	struct hosts_job *job = xcalloc(1, sizeof(*job));
 
@@ -147,5 +190,38 @@ void hosts_make_text(struct registry *r, struct jobs *jobs, json_text_fn fn, voi
 	job->fn = fn;
 	job->arg = arg;
 	buf_add_str(&job->text, "{\"hosts\":[");
+	return job;
+}
+
+void hosts_make_text(struct registry *r, struct jobs *jobs, json_text_fn fn, void *arg)
+{
+	write_next_hosts(job_new(r, jobs, fn, arg));
+}
+
+static void add_names(struct hosts_job *job, const struct pods *pods, const struct spaces *within)
+{
+	struct pods_selection s;
+
+	job->names = xcalloc(1, sizeof(*job->names));
+	if (pods_select(pods, job->registry, "all", within, &s, NULL))
+		return;
+	job->names = xrealloc(job->names, (s.n_hosts + 1) * sizeof(*job->names));
+	for (size_t i = 0; i < s.n_hosts; i++)
+		job->names[job->n_names++] = xstrdup(s.hosts[i]->name);
+	pods_selection_release(&s);
+}
+
+void hosts_make_text_within(struct registry *r, const struct pods *pods,
+			    const struct spaces *within, struct jobs *jobs, json_text_fn fn,
+			    void *arg)
+{
+	struct hosts_job *job;
+
+	if (within->all) {
+		hosts_make_text(r, jobs, fn, arg);
+		return;
+	}
+	job = job_new(r, jobs, fn, arg);
+	add_names(job, pods, within);
 	write_next_hosts(job);
 }

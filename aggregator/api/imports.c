@@ -31,7 +31,7 @@ static void note_session(struct api *api, const json_t *manifest)
 {
 	const char *session = json_get_text(manifest, "session");
 
-	events_send_session(api->events, session);
+	events_send_session(api->events, session, NULL);
 	quotas_add(api->env.quotas, session, json_get_text(manifest, "run"),
 		   (uint64_t)json_get_int(manifest, "bytes"));
 }

@@ -12,8 +12,8 @@ void api_pod_list(struct api *api, struct http_req *req, const char *id, const c
 
 	(void)id;
 	(void)name;
-	if (pods_make_text(api->env.pods, selector && *selector ? selector : "all", api_answer_text,
-			   req, &e))
+	if (pods_make_text(api->env.pods, selector && *selector ? selector : "all",
+			   api_view_of(req), api_answer_text, req, &e))
 		api_answer_err(req, &e);
 }
 
@@ -21,5 +21,5 @@ void api_pod_jobs(struct api *api, struct http_req *req, const char *id, const c
 {
 	(void)id;
 	(void)name;
-	pods_make_jobs_text(api->env.pods, api_answer_text, req);
+	pods_make_jobs_text(api->env.pods, api_view_of(req), api_answer_text, req);
 }

@@ -33,6 +33,7 @@ struct job {
 	char *id; /* of a session; may be NULL */
 	char *run, *after;
 	size_t limit;
+	struct spaces within; /* a listing: only sessions of these namespaces */
 	json_t *quotas; /* for a listing */
 	struct buf text; /* the answer */
 	struct retry_source *source; /* of a retry */
@@ -63,6 +64,7 @@ static void job_free(struct job *j)
 	free(j->run);
 	free(j->after);
 	retry_source_free(j->source);
+	spaces_release(&j->within);
 	json_decref(j->quotas);
 	buf_release(&j->text);
 	free(j);
@@ -131,15 +133,37 @@ static void mark_pinned(json_t *sessions, const struct session_keys *pins)
 	}
 }
 
+/* A session whose marks cannot be read now is left out, as one that the caller may not see. */
+static bool is_within(void *arg, const char *session)
+{
+	const struct job *j = arg;
+	struct spaces spaces;
+	json_t *marks = NULL;
+	bool is_seen;
+
+	if (session_load_marks(j->store, session, &marks, NULL))
+		return false;
+	spaces_read(&spaces, json_object_get(marks, "namespaces"));
+	is_seen = spaces_cover(&j->within, &spaces);
+	spaces_release(&spaces);
+	json_decref(marks);
+	return is_seen;
+}
+
 static void run_list(void *arg)
 {
 	struct job *j = arg;
+	const struct session_query query = { .run = j->run,
+					     .after = j->after,
+					     .limit = j->limit,
+					     .wanted = j->within.all ? NULL : is_within,
+					     .arg = j };
 	struct session_keys pins = { 0 };
 	json_t *doc;
 
 	j->rc = session_list_pins(j->store, &pins, &j->e);
 	if (!j->rc)
-		j->rc = session_list(j->store, j->run, j->after, j->limit, &doc, &j->e);
+		j->rc = session_list(j->store, &query, &doc, &j->e);
 	if (!j->rc) {
 		mark_pinned(json_object_get(doc, "sessions"), &pins);
 		if (json_array_size(j->quotas))
@@ -186,7 +210,9 @@ void api_session_list(struct api *api, struct http_req *req, const char *id, con
 	j->run = copy_or_null(run);
 	j->after = copy_or_null(after);
 	j->limit = limit;
-	j->quotas = quotas_json(api->env.quotas);
+	spaces_copy(&j->within, api_view_of(req));
+	if (j->within.all)
+		j->quotas = quotas_json(api->env.quotas);
 	jobs_request(api->env.jobs, run_list, done_text, j);
 }
 

@@ -255,6 +255,7 @@ static void set_request(struct capture *c, const struct capture_request *req)
 {
 	c->run = xstrdup(req->run ? req->run : "");
 	c->origin = xstrdup(req->origin ? req->origin : "");
+	c->owner = xstrdup(req->owner ? req->owner : "");
 	c->client_session = xstrdup(req->client_session ? req->client_session : "");
 	c->open_ended = req->open_ended;
 	c->duration_ns = req->duration_ns;
@@ -296,7 +297,8 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 		rc = check_known(cs->env.registry, req->known, e);
 	if (!rc)
 		rc = pods_select(cs->env.pods, cs->env.registry,
-				 req->hosts && *req->hosts ? req->hosts : "all", &selected, e);
+				 req->hosts && *req->hosts ? req->hosts : "all", req->within,
+				 &selected, e);
 	if (!rc)
 		rc = set_options(c, req, e);
 	if (!rc)
@@ -310,6 +312,7 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 	}
 	set_request(c, req);
 	set_hosts(c, selected.hosts, selected.n_hosts);
+	spaces_copy(&c->spaces, &selected.spaces);
 	capture_set_pods(c, &selected);
 	rc = req->snapshot ? capture_set_snapshot(c, req, e) : 0;
 	if (rc) {
@@ -343,6 +346,8 @@ static void run_free(void *arg)
 	free(c->session);
 	free(c->run);
 	free(c->origin);
+	free(c->owner);
+	spaces_release(&c->spaces);
 	free(c->client_session);
 	free(c->options);
 	free(c->durable_watches);

@@ -31,6 +31,7 @@
 
 #include "json/json_text.h"
 #include "aggregator/fleet/registry.h"
+#include "aggregator/fleet/spaces.h"
 #include "aggregator/captures/step_plan.h"
 #include "base/err.h"
 #include "base/loop.h"
@@ -150,6 +151,8 @@ struct capture_pod {
 
 struct capture {
 	char *session, *run, *origin; /* origin: "api", "profiler-service PEER", "local host-a" */
+	char *owner; /* the name of who began it; "" = not known */
+	struct spaces spaces; /* the namespaces it is of; empty = the whole fleet's */
 	char *client_session; /* the session id of a ProfilerService client; "" = none */
 	enum capture_state state;
 	bool open_ended, cancelled;
@@ -237,6 +240,8 @@ struct capture_request {
 	size_t options_len;
 	json_t *tracers; /* array of names, or NULL; borrowed */
 	const char *origin;
+	const char *owner; /* who begins it, or NULL */
+	const struct spaces *within; /* hosts and pods of these namespaces alone; NULL = all */
 	const char *client_session; /* or NULL */
 	int64_t not_before_ns; /* session clock; 0 = as soon as possible */
 	int64_t commit_by_ns; /* session clock: the deadline of the caller; 0 = as configured */
@@ -356,11 +361,12 @@ bool capture_has_failed(const struct capture *c);
 
 /*
  * Make the text of docs/schema/capture.schema.json for one capture as it is now (`shared`: with "shared":
- * true), or of captures.schema.json for all. Call fn once with the text: before they return if there are few
+ * true), or of captures.schema.json for all whose namespaces lie in `within` (NULL = all). Call fn once with the text: before they return if there are few
  * hosts, else later, even if the capture is freed by then.
  */
 void capture_make_text(struct capture *c, bool shared, json_text_fn fn, void *arg);
-void captures_make_text(struct captures *cs, json_text_fn fn, void *arg);
+void captures_make_text(struct captures *cs, const struct spaces *within, json_text_fn fn,
+			void *arg);
 
 /* A capture that is held is not freed, though capture_find() may not find it any more. */
 void capture_hold(struct capture *c);

@@ -194,6 +194,7 @@ void capture_retry_finish(struct capture *c); /* adds warnings about the windows
 struct pods_selection;
 void capture_set_pods(struct capture *c, struct pods_selection *s);
 void capture_check_pods(struct capture *c); /* what became of them; adds warnings */
+void capture_put_marks(json_t *o, const struct capture *c); /* "owner" and "namespaces" */
 void capture_put_pods(json_t *o, const struct capture *c); /* "pods" of a plan and of a manifest */
 void capture_load_pods(struct capture *c, const json_t *doc);
 void capture_release_pods(struct capture *c); /* loop thread */

@@ -152,6 +152,14 @@ static void put_results(json_t *o, const struct capture *c)
 	json_put(o, "hosts", hosts);
 }
 
+void capture_put_marks(json_t *o, const struct capture *c)
+{
+	if (*c->owner)
+		json_put_text(o, "owner", c->owner);
+	if (!spaces_are_empty(&c->spaces))
+		json_put(o, "namespaces", spaces_json(&c->spaces));
+}
+
 /* All members but "hosts". */
 static void put_capture(json_t *o, const struct capture *c, enum capture_state state)
 {
@@ -165,6 +173,7 @@ static void put_capture(json_t *o, const struct capture *c, enum capture_state s
 	json_put(o, "warnings", json_deep_copy(c->warnings));
 	json_put(o, "settings", json_deep_copy(c->settings));
 	json_put_text(o, "origin", c->origin);
+	capture_put_marks(o, c);
 	if (*c->client_session)
 		json_put_text(o, "client_session", c->client_session);
 	if (c->cancelled)

@@ -52,6 +52,8 @@ void capture_load(struct capture *c, const json_t *names, const json_t *doc)
 	c->session = xstrdup(json_get_text(names, "session"));
 	c->run = xstrdup(json_get_text(names, "run"));
 	c->origin = xstrdup(json_get_text(doc, "origin"));
+	c->owner = xstrdup(json_get_text(doc, "owner"));
+	spaces_read(&c->spaces, json_object_get(doc, "namespaces"));
 	c->client_session = xstrdup(json_get_text(doc, "client_session"));
 	c->t0_ns = json_get_int(doc, "t0_ns");
 	c->duration_ns = json_get_int(doc, "duration_ns");

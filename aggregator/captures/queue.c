@@ -89,7 +89,8 @@ struct capture *capture_find_shared(const struct capture *c)
 	TAILQ_FOREACH (shared, &c->captures->all, entry) {
 		if (can_share(shared, c) && !shared->open_ended && same_length(shared, c) &&
 		    !strcmp(shared->run, c->run) && same_hosts(shared, c) &&
-		    same_tracers(shared, c) && same_options(shared, c))
+		    spaces_equal(&shared->spaces, &c->spaces) && same_tracers(shared, c) &&
+		    same_options(shared, c))
 			return shared;
 	}
 	return NULL;

@@ -16,6 +16,7 @@ static json_t *plan_json(const struct capture *c)
 	json_t *o = json_object();
 
 	json_put_text(o, "origin", c->origin);
+	capture_put_marks(o, c);
 	json_put_text(o, "client_session", c->client_session);
 	json_put_int(o, "t0_ns", c->t0_ns);
 	json_put_int(o, "duration_ns", t1_ns - c->t0_ns);

@@ -180,7 +180,8 @@ void capture_make_text(struct capture *c, bool shared, json_text_fn fn, void *ar
 	start(job, c->n_hosts);
 }
 
-void captures_make_text(struct captures *cs, json_text_fn fn, void *arg)
+void captures_make_text(struct captures *cs, const struct spaces *within, json_text_fn fn,
+			void *arg)
 {
 	struct text_job *job = job_new(cs, cs->n_active + cs->n_ended, fn, arg);
 	struct capture *c;
@@ -189,6 +190,8 @@ void captures_make_text(struct captures *cs, json_text_fn fn, void *arg)
 	job->list = true;
 	buf_add_str(&job->text, "{\"captures\":[");
 	TAILQ_FOREACH (c, &cs->all, entry) {
+		if (within && !spaces_cover(within, &c->spaces))
+			continue;
 		job_add(job, c);
 		n_hosts += c->n_hosts;
 	}

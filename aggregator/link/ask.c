@@ -5,26 +5,37 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregator/access/access.h"
 #include "aggregator/captures/capture.h"
 #include "aggregator/fleet/messages.h"
 #include "aggregator/fleet/registry.h"
 #include "aggregator/link/control.h"
 #include "base/mem.h"
 #include "base/now.h"
-#include "base/secret.h"
 #include "proto/limits.h"
 
 /* longest window of a request that names no duration */
 #define ASK_DURATION_NS (600 * NS_PER_S)
 
+/* Whether the token is of an operator of the whole fleet; without tokens everybody is one. */
+static bool may_operate(const struct control_env *env, const char *token)
+{
+	struct principal *p;
+	bool may;
+
+	if (!access_has_tokens(env->access))
+		return true;
+	p = access_check_now(env->access, token, NULL);
+	may = p && p->by_role[ROLE_OPERATOR].all;
+	principal_unref(p);
+	return may;
+}
+
 /* Processes may capture their own host. For other hosts they need the token, like callers over HTTP. */
 static int check_ask_token(const struct control_env *env, const struct host *h,
 			   const Tutti__V1__Ask *ask, struct err *e)
 {
-	const char *token = env->token;
-
-	if (!token || !*ask->hosts || !strcmp(ask->hosts, h->name) ||
-	    secret_equal(token, ask->token))
+	if (!*ask->hosts || !strcmp(ask->hosts, h->name) || may_operate(env, ask->token))
 		return 0;
 	return err_set(e, ERR_DENIED,
 		       "capturing other hosts than %s needs the aggregator's token: "
@@ -80,18 +91,17 @@ static int ask_snapshot(const struct control_env *env, const struct host *h,
 static int check_ask_stop(const struct control_env *env, const struct host *h,
 			  const Tutti__V1__Ask *ask, struct capture *c, struct err *e)
 {
-	const char *token = env->token;
 	char origin[LIMIT_HOST_NAME + 8];
 
 	snprintf(origin, sizeof(origin), "local %s", h->name);
 	if (!strcmp(c->origin, origin))
 		return 0;
-	if (token && !secret_equal(token, ask->token))
+	if (!may_operate(env, ask->token))
 		return err_set(e, ERR_DENIED,
 			       "no process of %s requested this capture: stopping it needs the "
 			       "aggregator's token: tutti stop --token-file FILE",
 			       h->name);
-	if (!token && !capture_find_host(c, h->name, h->instance))
+	if (!access_has_tokens(env->access) && !capture_find_host(c, h->name, h->instance))
 		return err_set(e, ERR_DENIED,
 			       "capture %s was not requested by this host and does not record it",
 			       ask->session);

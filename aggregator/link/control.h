@@ -23,7 +23,7 @@ struct control_env {
 	struct time_service *time;
 	struct registry *registry;
 	struct captures *captures;
-	const char *token; /* that a host's processes need to capture other hosts; NULL = none */
+	struct access *access; /* whose token a host's processes need to capture other hosts */
 	bool needs_certificate; /* every agent must have one */
 };
 

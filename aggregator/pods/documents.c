@@ -29,15 +29,17 @@ struct document {
 	void (*write)(struct document *d);
 };
 
-static json_t *discovery_json(const struct pods *p)
+/* How many pods there are is not said to those who may see only some. */
+static json_t *discovery_json(const struct pods *p, const struct spaces *within)
 {
+	bool is_whole = !within || within->all;
 	json_t *o = json_object();
 
 	json_put_text(o, "state", pods_state_names[p->state]);
 	json_put_text(o, "error", p->error.msg);
-	json_put_int(o, "pods", (int64_t)p->table.n);
-	json_put_int(o, "bytes", (int64_t)p->table.bytes);
-	json_put_int(o, "left_out", (int64_t)p->table.left_out);
+	json_put_int(o, "pods", is_whole ? (int64_t)p->table.n : 0);
+	json_put_int(o, "bytes", is_whole ? (int64_t)p->table.bytes : 0);
+	json_put_int(o, "left_out", is_whole ? (int64_t)p->table.left_out : 0);
 	return o;
 }
 
@@ -179,7 +181,8 @@ static int compare_rows(const void *a, const void *b)
 	return order ? order : strcmp(x->pod->name, y->pod->name);
 }
 
-static void add_rows(struct document *d, const struct pods *p, const struct selector *s)
+static void add_rows(struct document *d, const struct pods *p, const struct selector *s,
+		     const struct spaces *within)
 {
 	struct node_index nodes;
 	size_t n;
@@ -191,6 +194,8 @@ static void add_rows(struct document *d, const struct pods *p, const struct sele
 		const struct node_entry *node;
 		const struct host *h;
 
+		if (within && !spaces_have(within, all[i]->space))
+			continue;
 		if (s && !selector_names_pod(s, all[i], &nodes))
 			continue;
 		node = node_index_find(&nodes, all[i]->node);
@@ -204,32 +209,33 @@ static void add_rows(struct document *d, const struct pods *p, const struct sele
 	free(all);
 }
 
-static void make_text(struct pods *p, const struct selector *s, void (*write)(struct document *d),
-		      json_text_fn fn, void *arg)
+static void make_text(struct pods *p, const struct selector *s, const struct spaces *within,
+		      void (*write)(struct document *d), json_text_fn fn, void *arg)
 {
 	struct document *d = xcalloc(1, sizeof(*d));
 
 	d->jobs = p->env.jobs;
-	d->discovery = discovery_json(p);
+	d->discovery = discovery_json(p, within);
 	d->fn = fn;
 	d->arg = arg;
 	d->write = write;
-	add_rows(d, p, s);
+	add_rows(d, p, s, within);
 	jobs_work(d->jobs, run_write, on_written, d);
 }
 
-int pods_make_text(struct pods *p, const char *selector, json_text_fn fn, void *arg, struct err *e)
+int pods_make_text(struct pods *p, const char *selector, const struct spaces *within,
+		   json_text_fn fn, void *arg, struct err *e)
 {
 	struct selector s;
 	int rc = selector_parse(&s, selector, e);
 
 	if (!rc)
-		make_text(p, &s, write_pods, fn, arg);
+		make_text(p, &s, within, write_pods, fn, arg);
 	selector_release(&s);
 	return rc;
 }
 
-void pods_make_jobs_text(struct pods *p, json_text_fn fn, void *arg)
+void pods_make_jobs_text(struct pods *p, const struct spaces *within, json_text_fn fn, void *arg)
 {
-	make_text(p, NULL, write_jobs, fn, arg);
+	make_text(p, NULL, within, write_jobs, fn, arg);
 }

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "aggregator/fleet/spaces.h"
 #include "aggregator/pods/pod.h"
 #include "base/err.h"
 #include "json/json_text.h"
@@ -50,21 +51,25 @@ struct pods_selection {
 	bool is_about_pods; /* a term asks for a pod, a namespace, a job or a rank */
 	struct pods_match *pods; /* sorted by namespace and name; none unless is_about_pods */
 	size_t n_pods;
+	/* the namespaces of the pods or, where no pod is asked for, of the hosts; empty if a host has none */
+	struct spaces spaces;
 };
 
 /*
  * select.c: resolves a selector (docs/selectors.md): the hosts that match, or that have a pod that matches, and, if it
- * asks for pods, those pods. The caller releases *out after success. Errors as of registry_select().
+ * asks for pods, those pods. `within` (NULL = all): as if there were no other namespaces, and no hosts outside of them.
+ * The caller releases *out after success. Errors as of registry_select().
  */
 MUST_CHECK int pods_select(const struct pods *p, struct registry *r, const char *selector,
-			   struct pods_selection *out, struct err *e);
+			   const struct spaces *within, struct pods_selection *out, struct err *e);
 void pods_selection_release(struct pods_selection *s);
 
 /* documents.c: docs/schema/pods.schema.json of the pods that match a selector, and pod-jobs.schema.json of all jobs. fn
- * gets the text once, later. An error is returned and fn is not called. */
-MUST_CHECK int pods_make_text(struct pods *p, const char *selector, json_text_fn fn, void *arg,
-			      struct err *e);
-void pods_make_jobs_text(struct pods *p, json_text_fn fn, void *arg);
+ * gets the text once, later, with nothing of other namespaces than those of `within` (NULL = all). An error is returned and fn
+ * is not called. */
+MUST_CHECK int pods_make_text(struct pods *p, const char *selector, const struct spaces *within,
+			      json_text_fn fn, void *arg, struct err *e);
+void pods_make_jobs_text(struct pods *p, const struct spaces *within, json_text_fn fn, void *arg);
 
 /* A pod in a document: docs/schema/pod.schema.json without the members about its host; a new reference. */
 json_t *pod_json(const struct pod *p);

@@ -206,8 +206,9 @@ static void sort_matches(struct pods_match *matches, size_t n)
 /* A selection that is being made: `chosen` has a place for each host of the registry. */
 struct selecting {
 	const struct selector *selector;
+	const struct spaces *within; /* NULL = all */
 	struct node_index nodes;
-	bool *chosen;
+	bool *chosen; /* by a pod */
 	struct pods_selection *out;
 };
 
@@ -215,20 +216,24 @@ static void try_pod(struct selecting *s, struct pod *p)
 {
 	const struct node_entry *node;
 
+	if (s->within && !spaces_have(s->within, p->space))
+		return;
 	if (p->is_over || p->opted_out || !selector_names_pod(s->selector, p, &s->nodes))
 		return;
 	node = node_index_find(&s->nodes, p->node);
 	if (node)
 		s->chosen[node->at] = true;
+	if (node || s->out->is_about_pods)
+		spaces_add(&s->out->spaces, p->space);
 	if (s->out->is_about_pods)
 		s->out->pods[s->out->n_pods++] =
 			(struct pods_match){ .pod = pod_ref(p), .host = node ? node->host : NULL };
 }
 
-/* Not needed for names alone: these are as true of a host as of its pods. */
+/* Not needed for names alone, where every host may be named: these are as true of a host as of its pods. */
 static void select_pods(const struct pods *p, const struct registry *r, struct selecting *s)
 {
-	if (!s->selector->n_terms || !p->table.n)
+	if ((!s->selector->n_terms && !s->within) || !p->table.n)
 		return;
 	if (s->out->is_about_pods)
 		s->out->pods = xcalloc(p->table.n, sizeof(*s->out->pods));
@@ -240,15 +245,49 @@ static void select_pods(const struct pods *p, const struct registry *r, struct s
 	sort_matches(s->out->pods, s->out->n_pods);
 }
 
+/* A host that was chosen for its pods stands for their namespaces, another one for that of its label. */
+static bool stands_for_pods(const struct selecting *s, size_t i)
+{
+	return s->chosen[i] && (s->within || s->out->is_about_pods);
+}
+
+static const char *space_of_host(const struct host *h)
+{
+	return host_get_value(h, SELECTOR_NAMESPACE, "namespace");
+}
+
+static bool host_is_within(const struct selecting *s, const struct host *h)
+{
+	const char *space = space_of_host(h);
+
+	return !s->within || (space && spaces_have(s->within, space));
+}
+
 static void select_hosts(const struct registry *r, struct selecting *s)
 {
 	size_t n;
 	struct host *const *hosts = registry_hosts(r, &n);
+	bool has_other = false; /* a host without a namespace */
 
+	if (!s->within && !s->out->is_about_pods)
+		spaces_release(&s->out->spaces);
 	s->out->hosts = xcalloc(n + 1, sizeof(*s->out->hosts));
-	for (size_t i = 0; i < n; i++)
-		if (s->chosen[i] || host_matches(s->selector, hosts[i]))
-			s->out->hosts[s->out->n_hosts++] = hosts[i];
+	for (size_t i = 0; i < n; i++) {
+		const char *space = space_of_host(hosts[i]);
+
+		if (!s->chosen[i] &&
+		    (!host_is_within(s, hosts[i]) || !host_matches(s->selector, hosts[i])))
+			continue;
+		s->out->hosts[s->out->n_hosts++] = hosts[i];
+		if (stands_for_pods(s, i))
+			continue;
+		if (space)
+			spaces_add(&s->out->spaces, space);
+		else
+			has_other = true;
+	}
+	if (has_other)
+		spaces_release(&s->out->spaces);
 }
 
 /* The sentence for a selector that names no host. */
@@ -283,14 +322,16 @@ static int check_names(struct registry *r, const struct selector *s, struct err 
 }
 
 int pods_select(const struct pods *p, struct registry *r, const char *selector,
-		struct pods_selection *out, struct err *e)
+		const struct spaces *within, struct pods_selection *out, struct err *e)
 {
 	struct selector parsed;
-	struct selecting s = { .selector = &parsed, .out = out };
+	struct selecting s = { .selector = &parsed,
+			       .within = within && !within->all ? within : NULL,
+			       .out = out };
 	int rc = selector_parse(&parsed, selector, e);
 
 	*out = (struct pods_selection){ 0 };
-	if (!rc)
+	if (!rc && !s.within) /* which names there are is not said to those who may see only some */
 		rc = check_names(r, &parsed, e);
 	if (rc)
 		goto out;
@@ -314,5 +355,6 @@ void pods_selection_release(struct pods_selection *s)
 		pod_unref(s->pods[i].pod);
 	free(s->pods);
 	free(s->hosts);
+	spaces_release(&s->spaces);
 	*s = (struct pods_selection){ 0 };
 }

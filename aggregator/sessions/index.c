@@ -8,7 +8,8 @@
  *
  * A line is put before the manifest that it repeats, and the line that it replaces goes after it. So a session with one
  * line is what that line says; with several, or none, what its manifest says. The folders keep a listing short where
- * objects are files: it reads those that it needs.
+ * objects are files: it reads those that it needs. A line's object has the session's marks: whose it is, and of which
+ * namespaces.
  */
 #include "aggregator/sessions/index_line.h"
 #include "aggregator/sessions/ledger_record.h"
@@ -63,24 +64,33 @@ static int find_lines(struct store *s, const char *session, struct session_keys 
 
 /* ---- changing lines ---- */
 
-static int put_line(struct store *s, const char *prefix, const char *line, struct err *e)
+/* `marks` are the object's bytes. */
+static int put_line(struct store *s, const char *prefix, const char *line, const struct buf *marks,
+		    struct err *e)
 {
 	char key[SESSION_KEY_BYTES];
 
 	snprintf(key, sizeof(key), "%s", prefix);
 	add_text(key, line);
-	return store_put_bytes(s, key, "{}", 2, 0, store_within(STORE_PATIENCE_NS), e);
+	return store_put_bytes(s, key, marks->data, marks->len, 0, store_within(STORE_PATIENCE_NS),
+			       e);
 }
 
-static int put_lines(struct store *s, const struct session_line *line, struct err *e)
+static int put_lines(struct store *s, const struct session_line *line, const json_t *manifest,
+		     struct err *e)
 {
 	char text[INDEX_LINE_BYTES], prefix[SESSION_KEY_BYTES];
+	struct buf marks = BUF_INIT;
 	int rc;
 
 	index_line_write(line, text);
 	run_prefix(line->run, prefix);
-	rc = put_line(s, INDEX, text, e);
-	return rc ? rc : put_line(s, prefix, text, e);
+	json_write(&marks, session_marks_of(manifest), 0);
+	rc = put_line(s, INDEX, text, &marks, e);
+	if (!rc)
+		rc = put_line(s, prefix, text, &marks, e);
+	buf_release(&marks);
+	return rc;
 }
 
 int session_index_put(struct store *s, const json_t *manifest, struct err *e)
@@ -88,7 +98,7 @@ int session_index_put(struct store *s, const json_t *manifest, struct err *e)
 	struct session_line line;
 
 	index_line_of(manifest, &line);
-	return put_lines(s, &line, e);
+	return put_lines(s, &line, manifest, e);
 }
 
 /* Removes these lines below tutti/index/, and before them those of the run. */
@@ -160,14 +170,66 @@ int session_index_settle(struct store *s, const json_t *manifest, struct err *e)
 	return rc;
 }
 
+/* ---- marks ---- */
+
+#define MARKS_BYTES ((size_t)2 << 20)
+
+json_t *session_marks_of(const json_t *document)
+{
+	static const char *const members[] = { "owner", "namespaces" };
+	json_t *marks = json_object();
+
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
+		json_t *value = json_object_get(document, members[i]);
+
+		if (value)
+			json_put(marks, members[i], json_deep_copy(value));
+	}
+	return marks;
+}
+
+static int read_manifest_marks(struct store *s, const char *session, json_t **out, struct err *e)
+{
+	json_t *document = NULL;
+	int rc = session_load_manifest(s, session, &document, e);
+
+	if (rc == ERR_NOT_FOUND && !session_load_failure(s, session, &document, NULL))
+		rc = 0;
+	if (!rc)
+		*out = session_marks_of(document);
+	json_decref(document);
+	return rc;
+}
+
+/* All lines of a session have the same marks; with a line that was put before there were any, or none, the manifest
+ * tells. */
+int session_load_marks(struct store *s, const char *session, json_t **out, struct err *e)
+{
+	struct session_keys found = { 0 };
+	struct session_line line;
+	int rc = find_lines(s, session, &found, e);
+
+	*out = NULL;
+	if (!rc && found.n && index_line_read(found.items[0], &line) &&
+	    session_get_json(s, found.items[0], MARKS_BYTES, out, NULL))
+		*out = NULL;
+	session_keys_release(&found);
+	if (rc || json_object_size(*out))
+		return rc;
+	json_decref(*out);
+	*out = NULL;
+	return read_manifest_marks(s, session, out, e);
+}
+
 /* ---- making them anew ---- */
 
 /* If the manifest was removed meanwhile, removes the new lines again. */
-static int put_if_there(struct store *s, const struct session_line *line, struct err *e)
+static int put_if_there(struct store *s, const struct session_line *line, const json_t *manifest,
+			struct err *e)
 {
 	char key[SESSION_KEY_BYTES];
 	struct err gone;
-	int rc = put_lines(s, line, e);
+	int rc = put_lines(s, line, manifest, e);
 
 	session_record_key(line->session, "manifest.json", key);
 	if (!rc &&
@@ -186,7 +248,7 @@ int session_index_rebuild(struct store *s, const char *session, struct session_l
 {
 	struct session_keys found = { 0 };
 	bool is_under_way = true;
-	json_t *manifest;
+	json_t *manifest = NULL;
 	int rc = find_lines(s, session, &found, e);
 
 	*out = (struct session_line){ 0 };
@@ -197,12 +259,12 @@ int session_index_rebuild(struct store *s, const char *session, struct session_l
 	if (rc)
 		goto out;
 	index_line_of(manifest, out);
-	json_decref(manifest);
 	drop_line(&found, out);
-	rc = put_if_there(s, out, e);
+	rc = put_if_there(s, out, manifest, e);
 	if (!rc && found.n && !is_under_way)
 		rc = remove_lines(s, out->run, &found, e);
 out:
+	json_decref(manifest);
 	session_keys_release(&found);
 	return rc;
 }
@@ -304,6 +366,8 @@ int session_each(struct store *s, const char *run, session_each_fn each, void *a
 struct listing {
 	struct store *store;
 	size_t limit;
+	session_wanted_fn wanted; /* NULL = all */
+	void *wanted_arg;
 	json_t *sessions;
 	int rc;
 	struct err *e;
@@ -331,7 +395,11 @@ static bool list_one(void *arg, const char *session, const struct session_line *
 {
 	struct listing *l = arg;
 	struct session_line loaded;
-	int rc = line ? 0 : session_load_line(l->store, session, &loaded, l->e);
+	int rc;
+
+	if (l->wanted && !l->wanted(l->wanted_arg, session))
+		return true;
+	rc = line ? 0 : session_load_line(l->store, session, &loaded, l->e);
 
 	if (rc == ERR_INVALID)
 		log_warn("AGG-INDEX", "session=%s reason=\"%s\"", session, l->e->msg);
@@ -343,10 +411,15 @@ static bool list_one(void *arg, const char *session, const struct session_line *
 	return !rc && json_array_size(l->sessions) < l->limit;
 }
 
-int session_list(struct store *s, const char *run, const char *after, size_t limit, json_t **out,
-		 struct err *e)
+int session_list(struct store *s, const struct session_query *q, json_t **out, struct err *e)
 {
-	struct listing l = { .store = s, .limit = limit, .sessions = json_array(), .e = e };
+	struct listing l = { .store = s,
+			     .limit = q->limit,
+			     .wanted = q->wanted,
+			     .wanted_arg = q->arg,
+			     .sessions = json_array(),
+			     .e = e };
+	const char *run = q->run, *after = q->after;
 	char prefix[SESSION_KEY_BYTES] = INDEX, last[SESSION_KEY_BYTES];
 	int rc;
 

@@ -57,11 +57,28 @@ MUST_CHECK int session_load_manifest(struct store *s, const char *session, json_
 MUST_CHECK int session_read_manifest(struct store *s, const char *session, struct buf *text,
 				     struct err *e);
 
-/* Lists at most `limit` sessions as {"sessions": [SUMMARY]}, newest first by name. `run`: only of this run;
- * "" = without a run, NULL = all. `after`: only after this name, which need not exist; NULL = from the first.
- * Blocks. */
-MUST_CHECK int session_list(struct store *s, const char *run, const char *after, size_t limit,
-			    json_t **out, struct err *e);
+/* Whether a listing is to have this session. */
+typedef bool (*session_wanted_fn)(void *arg, const char *session);
+
+struct session_query {
+	const char *run; /* only of this run; "" = without a run, NULL = all */
+	const char *after; /* only after this name, which need not exist; NULL = from the first */
+	size_t limit; /* at most so many */
+	session_wanted_fn wanted; /* NULL = all; may block */
+	void *arg;
+};
+
+/* Lists sessions as {"sessions": [SUMMARY]}, newest first by name. Blocks. */
+MUST_CHECK int session_list(struct store *s, const struct session_query *q, json_t **out,
+			    struct err *e);
+
+/*
+ * The marks of a session: {"owner": NAME, "namespaces": [NAME]}, without what is not known. Of a manifest or the record of a
+ * failed capture, as a new reference; and of the session in the store, which blocks: ERR_NOT_FOUND if it has neither.
+ */
+json_t *session_marks_of(const json_t *document);
+MUST_CHECK int session_load_marks(struct store *s, const char *session, json_t **out,
+				  struct err *e);
 
 /* What listings show of a session: a line of the index. */
 struct session_line {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregator/access/access.h"
 #include "aggregator/captures/capture.h"
 #include "aggregator/sessions/session_store.h"
 #include "aggregator/sessions/sessions.h"
@@ -13,7 +14,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
-#include "base/secret.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
 #include "proto/names.h"
@@ -188,12 +188,32 @@ char *profiler_peer_address(const struct rpc_call *call)
 	return xstrndup(peer, port ? (size_t)(port - peer) : strlen(peer));
 }
 
+struct principal *profiler_caller(const struct profiler_service *ps, struct rpc_call *call)
+{
+	const char *token = access_bearer(rpc_authorization(call));
+
+	return token ? access_check_now(ps->env.access, token, NULL) : NULL;
+}
+
 bool profiler_check_token(const struct profiler_service *ps, struct rpc_call *call)
 {
-	if (!ps->env.token || secret_is_bearer(ps->env.token, rpc_authorization(call)))
+	struct principal *p;
+	bool may;
+
+	if (!access_has_tokens(ps->env.access))
 		return true;
-	log_warn("AGG-PROFILE", "peer=%s reason=\"no token, or a wrong one\"", rpc_peer(call));
-	rpc_finish(call, RPC_UNAUTHENTICATED,
-		   "this needs the aggregator's token: metadata authorization, Bearer TOKEN");
-	return false;
+	p = profiler_caller(ps, call);
+	may = p && p->by_role[ROLE_OPERATOR].all;
+	if (!may)
+		log_warn("AGG-PROFILE", "peer=%s who=\"%s\" reason=\"no token of an operator\"",
+			 rpc_peer(call), p ? p->name : "");
+	if (p && !may)
+		rpc_finish(call, RPC_PERMISSION_DENIED,
+			   "this needs the role operator in all namespaces");
+	else if (!may)
+		rpc_finish(call, RPC_UNAUTHENTICATED,
+			   "this needs the aggregator's token: metadata authorization, Bearer "
+			   "TOKEN");
+	principal_unref(p);
+	return may;
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregator/access/principal.h"
 #include "aggregator/captures/capture.h"
 #include "aggregator/fleet/registry.h"
 #include "aggregator/time/session_clock.h"
@@ -39,15 +40,21 @@ static int take_snapshot(const struct client_call *cc, const char *client_sessio
 		.ending_at_ns = t1_ns,
 		.commit_by_ns = client_call_commit_by(cc),
 	};
+	struct principal *caller;
 	char origin[160];
 	size_t connected;
+	int rc;
 
 	registry_count(env->registry, &connected);
 	if (!connected)
 		return err_set(e, ERR_NOT_FOUND, "no agent is connected to this aggregator");
+	caller = profiler_caller(cc->ps, cc->call);
 	snprintf(origin, sizeof(origin), "profiler-service %s", rpc_peer(cc->call));
 	req.origin = origin;
-	return capture_begin(env->captures, &req, out, e);
+	req.owner = caller ? caller->name : NULL;
+	rc = capture_begin(env->captures, &req, out, e);
+	principal_unref(caller);
+	return rc;
 }
 
 static void handle_snapshot(struct client_call *cc, const char *client_session)

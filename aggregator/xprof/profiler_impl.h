@@ -61,6 +61,9 @@ int64_t client_call_commit_by(const struct client_call *cc);
 void client_calls_capture_ended(struct profiler_service *ps, struct capture *c);
 void client_calls_free(struct profiler_service *ps);
 
+/* Whose token the call has: a reference, or NULL. */
+struct principal *profiler_caller(const struct profiler_service *ps, struct rpc_call *call);
+
 /* Finishes the call, and returns false, unless the call has the aggregator's token. */
 bool profiler_check_token(const struct profiler_service *ps, struct rpc_call *call);
 

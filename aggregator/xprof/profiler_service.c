@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "aggregator/access/principal.h"
 #include "aggregator/captures/capture.h"
 #include "aggregator/captures/options.h"
 #include "aggregator/xprof/profiler_impl.h"
@@ -120,6 +121,7 @@ static int begin_capture(struct client_call *cc, const profile_request *r, struc
 	const struct profiler_env *env = &cc->ps->env;
 	uint64_t duration_ms = profile_request_duration_ms(r);
 	struct capture_request req = { .client_session = r->session_id };
+	struct principal *caller;
 	uint8_t *options = NULL;
 	char origin[160];
 	size_t connected;
@@ -131,8 +133,10 @@ static int begin_capture(struct client_call *cc, const profile_request *r, struc
 	if (!duration_ms || duration_ms > LIMIT_DURATION_NS / NS_PER_MS)
 		return err_set(e, ERR_INVALID, "duration of %" PRIu64 " ms: use 1 to %lld",
 			       duration_ms, LIMIT_DURATION_NS / NS_PER_MS);
+	caller = profiler_caller(cc->ps, cc->call);
 	snprintf(origin, sizeof(origin), "profiler-service %s", rpc_peer(cc->call));
 	req.origin = origin;
+	req.owner = caller ? caller->name : NULL;
 	req.duration_ns = (int64_t)duration_ms * NS_PER_MS;
 	req.not_before_ns = profile_request_start_ns(r, session_clock_now(env->clock));
 	req.commit_by_ns = client_call_commit_by(cc);
@@ -141,6 +145,7 @@ static int begin_capture(struct client_call *cc, const profile_request *r, struc
 	req.options = options;
 	if (!rc)
 		rc = capture_begin(env->captures, &req, out, e);
+	principal_unref(caller);
 	free(options);
 	json_decref(req.settings);
 	return rc;

@@ -39,7 +39,8 @@ struct profiler_env {
 	struct registry *registry;
 	struct captures *captures;
 	int64_t lead_ns; /* the least time from a request to T0 */
-	const char *token; /* that all but Monitor need as "authorization: Bearer"; NULL = none */
+	struct access *
+		access; /* all but Monitor need a token, if there are any: "authorization: Bearer" */
 };
 
 struct profiler_service *profiler_service_new(const struct profiler_env *env);

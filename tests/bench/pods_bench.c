@@ -106,7 +106,7 @@ static int measure(const struct pods *pods, struct registry *r, const char *sele
 		struct pods_selection s;
 		struct err e = { 0 };
 
-		if (pods_select(pods, r, selector, &s, &e))
+		if (pods_select(pods, r, selector, NULL, &s, &e))
 			return fail(selector, &e);
 		n_hosts = s.n_hosts;
 		n_pods = s.n_pods;

@@ -72,8 +72,10 @@ def test_fleet_with_tls():
         assert {(kind, port) for kind, _, port in reachable(p.pid)} == {("tcp", c.http), ("tcp", c.grpc), ("udp", c.probe)}
         assert len(listeners(p.pid)) == 3, listeners(p.pid)
 
-        for path in ("/healthz", "/readyz", "/api/v1/sessions", "/api/v1/hosts", "/metrics"):  # reading is open to all who reach the port
-            assert wait_until(path, lambda: curl(c, "GET", path, None) == 200)
+        for path in ("/healthz", "/readyz", "/"):  # health, and the page, which says nothing of the fleet
+            wait_until(path, lambda: curl(c, "GET", path, None) == 200)
+        for path in ("/api/v1/sessions", "/api/v1/hosts", "/api/v1/events", "/api/v1/settings", "/api/v1/pods", "/metrics"):
+            assert curl(c, "GET", path, None) == 401, path
         for method, path, body in CHANGES:
             assert curl(c, method, path, body) in (401, 403), (method, path)
         answer = answer_to(c.http, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -52,15 +52,17 @@ def test_open_ports():
                 *tls_flags(c.dir, "aggregator")]
         flags = ["--server", f"https://127.0.0.1:{c.http}", "--ca", c.dir / "ca.crt"]
         c.start("aggregator", argv)
-        wait_until("the aggregator", lambda: c.tutti("sessions", *flags)[0] == 0, 30)
+        wait_until("the aggregator", lambda: "AGG-UP" in c.log("aggregator"), 30)
+        assert c.tutti("sessions", *flags)[0] == 1 and "--token-file" in c.stderr, c.stderr
         assert c.tutti("delete", "2026_01_01_00_00_00_aaaaaa", *flags)[0] == 1
         assert "--token-file" in c.stderr, c.stderr
         for part in ("http", "grpc", "probe"):
             assert f"AGG-OPEN part={part} " in c.log("aggregator"), c.log("aggregator")
         c.kill("aggregator")
         c.start("aggregator", [*argv, "--token-file", c.dir / "token"])
+        flags += ["--token-file", c.dir / "token"]
         wait_until("the aggregator", lambda: c.tutti("sessions", *flags)[0] == 0, 30)
-        c.tutti("delete", "2026_01_01_00_00_00_aaaaaa", *flags, "--token-file", c.dir / "token")
+        c.tutti("delete", "2026_01_01_00_00_00_aaaaaa", *flags)
         assert "no session" in c.stderr or "there is" in c.stderr, c.stderr
 
 
@@ -73,7 +75,7 @@ def curl(c, *args):
 
 
 def test_client_certificates():
-    """HTTP beyond loopback with TLS: changes need the token, or a certificate by --ca whose name --http-client lists."""
+    """HTTP beyond loopback with TLS: all but health needs a token, or a certificate by --ca whose name --http-client lists."""
     with Cluster() as c:
         make_ca(c.dir, "ca")
         make_ca(c.dir, "evil")
@@ -86,7 +88,7 @@ def test_client_certificates():
                 *tls_flags(c.dir, "aggregator")]
         c.start("aggregator", argv)
         url = f"https://127.0.0.1:{c.http}/api/v1"
-        wait_until("the aggregator", lambda: curl(c, f"{url}/sessions") == 200, 30)
+        wait_until("the aggregator", lambda: curl(c, f"https://127.0.0.1:{c.http}/healthz") == 200, 30)
 
         def cert(name):
             return ["--cert", c.dir / f"{name}.crt", "--key", c.dir / f"{name}.key"]
@@ -98,7 +100,7 @@ def test_client_certificates():
         for name in ("forged", "expired"):
             assert curl(c, *cert(name), *delete) in (403, -56, -35), f"with the certificate '{name}': {c.stderr}"
         assert curl(c, *cert("operator"), "-H", "Origin: https://evil.example", *delete) == 403, "another site's page"
-        assert curl(c, f"{url}/hosts") == 200, "reading needs no certificate"
+        assert curl(c, f"{url}/hosts") == 403 and curl(c, *cert("operator"), f"{url}/hosts") == 200, "reading needs a certificate, too"
         command_line_shows_its_certificate(c)
 
 

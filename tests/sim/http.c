@@ -19,6 +19,8 @@ struct http_req {
 	char *method, *path, *query, *body;
 	sim_answer_fn fn; /* NULL once it was called */
 	void *arg;
+	void *user; /* of the handler */
+	void (*release_user)(void *user);
 	TAILQ_ENTRY(http_req) entry;
 };
 
@@ -138,6 +140,32 @@ const char *http_header(const struct http_req *req, const char *name)
 	return NULL;
 }
 
+size_t http_header_count(const struct http_req *req, const char *name)
+{
+	(void)req;
+	(void)name;
+	return 0;
+}
+
+void http_set_user(struct http_req *req, void *user, void (*release)(void *user))
+{
+	if (req->release_user)
+		req->release_user(req->user);
+	req->user = user;
+	req->release_user = release;
+}
+
+void *http_user(const struct http_req *req)
+{
+	return req->user;
+}
+
+void http_set_cookie(struct http_req *req, const char *cookie)
+{
+	(void)req;
+	(void)cookie;
+}
+
 const void *http_body(const struct http_req *req, size_t *len)
 {
 	*len = strlen(req->body);
@@ -174,6 +202,7 @@ void http_answer(struct http_req *req, int status, const char *type, const void 
 {
 	(void)type;
 	sim_hash(body, len);
+	http_set_user(req, NULL, NULL);
 	call_back(req, status, body, len);
 	req_free(req);
 }
@@ -301,6 +330,7 @@ struct http_stream *http_answer_stream(struct http_req *req, void (*on_closed)(v
 		TAILQ_INSERT_TAIL(&s->streams, st, entry);
 		req->fn = NULL;
 	}
+	http_set_user(req, NULL, NULL);
 	call_back(req, 0, NULL, 0);
 	req_free(req);
 	return st;

@@ -97,7 +97,7 @@ static void test_many(struct fleet *f)
 	c = fleet_begin(f);
 	CHECK(!fleet_wait_durable(f, c));
 	capture_make_text(c, false, on_text, &running);
-	captures_make_text(f->agg.captures, on_text, &all);
+	captures_make_text(f->agg.captures, NULL, on_text, &all);
 	CHECK(!running.n && !all.n);
 	loop_post(f->loop, set_true, &are_copied); /* after the posts that copy them */
 	WAIT(f, are_copied);

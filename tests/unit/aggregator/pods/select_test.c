@@ -21,7 +21,7 @@ static const char *found(const struct pods *pods, struct registry *r, const char
 	static char text[256];
 	struct pods_selection s;
 	struct err e = { 0 };
-	int rc = pods_select(pods, r, selector, &s, &e);
+	int rc = pods_select(pods, r, selector, NULL, &s, &e);
 
 	if (rc) {
 		CHECK(e.msg[0]);
@@ -119,7 +119,7 @@ static const char *found_pods(const struct pods *pods, struct registry *r, const
 	struct err e = { 0 };
 
 	text[0] = '\0';
-	if (pods_select(pods, r, selector, &s, &e))
+	if (pods_select(pods, r, selector, NULL, &s, &e))
 		return text;
 	for (size_t i = 0; i < s.n_pods; i++)
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s%s", i ? " " : "",

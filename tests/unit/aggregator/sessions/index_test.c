@@ -18,6 +18,14 @@
 #include "tests/lib/run_until.h"
 #include "tests/lib/store.h"
 
+static int list_sessions(struct store *s, const char *run, const char *after, size_t limit,
+			 json_t **doc, struct err *e)
+{
+	const struct session_query q = { .run = run, .after = after, .limit = limit };
+
+	return session_list(s, &q, doc, e);
+}
+
 static const char old[] = "2025_12_31_23_59_59_zzzzzz", noon[] = "2026_11_21_12_00_00_bbbbbb",
 		  noon_too[] = "2026_11_21_12_00_00_cccccc",
 		  newest[] = "2026_11_21_13_00_00_aaaaaa";
@@ -63,7 +71,7 @@ static const char *listed(struct store *s, const char *run, const char *after, s
 	json_t *doc, *o;
 	size_t i, n = 0;
 
-	CHECK_OK(session_list(s, run, after, limit, &doc, &e), e);
+	CHECK_OK(list_sessions(s, run, after, limit, &doc, &e), e);
 	json_array_foreach(json_object_get(doc, "sessions"), i, o)
 	{
 		const char *name = json_get_text(o, "session");
@@ -159,7 +167,7 @@ static int64_t complete_of(struct store *s, const char *session)
 	json_t *doc, *o;
 	size_t i;
 
-	CHECK_OK(session_list(s, NULL, NULL, 9, &doc, &e), e);
+	CHECK_OK(list_sessions(s, NULL, NULL, 9, &doc, &e), e);
 	json_array_foreach(json_object_get(doc, "sessions"), i, o)
 	{
 		if (strcmp(json_get_text(o, "session"), session) != 0)
@@ -254,10 +262,10 @@ static void test_store_fails(void)
 
 	commit_all(s);
 	CHECK_OK(store_fault_set(s, "list * fail", &e), e);
-	CHECK_EQ(session_list(s, NULL, NULL, 9, &doc, &e), ERR_IO);
+	CHECK_EQ(list_sessions(s, NULL, NULL, 9, &doc, &e), ERR_IO);
 	store_put_text(s, "tutti/index/79738878/85/9999-2026_11_21_14_00_00_gggggg", "{}");
 	CHECK_OK(store_fault_set(s, "get * fail", &e), e);
-	CHECK_EQ(session_list(s, NULL, NULL, 9, &doc, &e), ERR_IO);
+	CHECK_EQ(list_sessions(s, NULL, NULL, 9, &doc, &e), ERR_IO);
 	store_free(s);
 }
 
@@ -335,10 +343,10 @@ static void test_lost_index_of_many(void)
 	CHECK_EQ(remove_all(s, "tutti/index/"), 300);
 	CHECK_OK(store_fault_set(s, "list * fail times=1\nput * fail skip=70 times=1", &e), e);
 	check_index(s);
-	CHECK_OK(session_list(s, NULL, NULL, 1000, &doc, &e), e);
+	CHECK_OK(list_sessions(s, NULL, NULL, 1000, &doc, &e), e);
 	CHECK_EQ(json_array_size(json_object_get(doc, "sessions")), 300);
 	json_decref(doc);
-	CHECK_OK(session_list(s, "odd", NULL, 1000, &doc, &e), e);
+	CHECK_OK(list_sessions(s, "odd", NULL, 1000, &doc, &e), e);
 	CHECK_EQ(json_array_size(json_object_get(doc, "sessions")), 150);
 	json_decref(doc);
 	store_free(s);

@@ -12,6 +12,14 @@
 #include "tests/lib/check.h"
 #include "tests/lib/store.h"
 
+static int list_sessions(struct store *s, const char *run, const char *after, size_t limit,
+			 json_t **doc, struct err *e)
+{
+	const struct session_query q = { .run = run, .after = after, .limit = limit };
+
+	return session_list(s, &q, doc, e);
+}
+
 static bool count_key(void *arg, const char *key, const struct store_stat *st)
 {
 	(void)key;
@@ -63,7 +71,7 @@ static const char *listed(struct store *s, char names[][SESSION_NAME_BYTES], siz
 	json_t *doc, *o;
 	size_t i;
 
-	CHECK_OK(session_list(s, run, after, limit, &doc, &e), e);
+	CHECK_OK(list_sessions(s, run, after, limit, &doc, &e), e);
 	text[0] = '\0';
 	json_array_foreach(json_object_get(doc, "sessions"), i, o)
 	{

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who asks, and whether he may: from a route that matches to the call of its function. A token may have to be checked
+ * elsewhere, and the marks of a session read from the store: then the request waits for that.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregator/access/access.h"
+#include "aggregator/access/verbs.h"
+#include "aggregator/api/api_impl.h"
+#include "aggregator/api/marks.h"
+#include "aggregator/captures/capture.h"
+#include "aggregator/sessions/session_store.h"
+#include "aggregator/sessions/sessions.h"
+#include "base/jobs.h"
+#include "base/mem.h"
+#include "json/json_text.h"
+#include "net/http_server.h"
+#include "proto/names.h"
+
+/* A request between its route and the route's function. */
+struct admission {
+	struct api *api;
+	struct http_req *req;
+	const struct route *route;
+	struct path_parts parts;
+	struct principal *principal; /* NULL = not known yet */
+	struct store *store; /* this and what follows are for the worker that reads the marks */
+	json_t *marks;
+	int rc;
+	struct err e;
+};
+
+static void release_principal(void *principal)
+{
+	principal_unref(principal);
+}
+
+struct principal *api_principal(const struct http_req *req)
+{
+	return http_user(req);
+}
+
+const char *api_owner(const struct http_req *req)
+{
+	const struct principal *p = api_principal(req);
+
+	return strcmp(p->how, "anonymous") ? p->name : "";
+}
+
+const struct spaces *api_view_of(const struct http_req *req)
+{
+	return &api_principal(req)->by_role[ROLE_VIEWER];
+}
+
+static void admission_free(struct admission *a)
+{
+	principal_unref(a->principal);
+	json_decref(a->marks);
+	free(a);
+}
+
+static const char *session_of(const struct admission *a)
+{
+	return a->parts.part[0];
+}
+
+/* ---- answers ---- */
+
+/* What is wrong with the caller's certificate: "you showed no certificate" */
+static void describe_certificate(const struct http_req *req, char *out, size_t size)
+{
+	const char *name = http_identity(req), *error = http_identity_error(req);
+
+	if (*error)
+		snprintf(out, size, "yours is not accepted: %s", error);
+	else if (*name)
+		snprintf(out, size, "yours names '%s'", name);
+	else
+		snprintf(out, size, "you showed none");
+	out[strcspn(out, "\n")] = '\0';
+}
+
+static void refuse_anonymous(const struct admission *a)
+{
+	const struct access *access = a->api->env.access;
+	char why[400];
+
+	describe_certificate(a->req, why, sizeof(why));
+	if (!access_has_tokens(access) && !access_has_certificates(access))
+		http_answer_error(a->req, 403,
+				  "this aggregator can be reached from other hosts: start it with "
+				  "--tokens FILE or --token-file FILE, or with --http-client NAME "
+				  "for a certificate");
+	else if (!access_has_certificates(access))
+		http_answer_error(a->req, 401,
+				  "this needs the aggregator's token: Authorization: Bearer TOKEN; "
+				  "tutti --token-file FILE");
+	else
+		http_answer_error(
+			a->req, access_has_tokens(access) ? 401 : 403,
+			"this needs %sa certificate that the aggregator's --http-client names "
+			"(tutti --cert FILE --key FILE); %s",
+			access_has_tokens(access) ? "the token (tutti --token-file FILE) or " : "",
+			why);
+}
+
+static void refuse(struct admission *a)
+{
+	const struct verb *v = a->route->verb;
+	const struct principal *p = a->principal;
+
+	if (!strcmp(p->how, "anonymous"))
+		refuse_anonymous(a);
+	else
+		http_answer_error(a->req, 403, "%.100s has the role %s, and '%s' needs %s%s",
+				  p->name, role_name(principal_role(p)), v->name,
+				  role_name(v->role),
+				  v->object == VERB_FLEET     ? " in all namespaces"
+				  : v->object == VERB_SESSION ? " in the session's namespaces"
+							      : "");
+	admission_free(a);
+}
+
+/* The same answer as for what is not there. */
+static void answer_hidden(struct admission *a)
+{
+	bool is_capture = strstr(a->route->path, "/captures/") != NULL;
+
+	http_answer_error(a->req, 404, "there is no %s %.64s", is_capture ? "capture" : "session",
+			  session_of(a));
+	admission_free(a);
+}
+
+/* ---- whether he may ---- */
+
+static void call_route(struct admission *a)
+{
+	const struct route *route = a->route;
+	struct path_parts parts = a->parts;
+	struct http_req *req = a->req;
+	struct api *api = a->api;
+
+	http_set_user(req, principal_ref(a->principal), release_principal);
+	admission_free(a);
+	route->fn(api, req, parts.n > 0 ? parts.part[0] : NULL, parts.n > 1 ? parts.part[1] : NULL);
+}
+
+static void decide(struct admission *a, const struct session_marks *marks);
+
+static void run_marks(void *arg)
+{
+	struct admission *a = arg;
+
+	a->rc = session_load_marks(a->store, session_of(a), &a->marks, &a->e);
+}
+
+static void done_marks(void *arg)
+{
+	struct admission *a = arg;
+
+	if (a->rc == ERR_NOT_FOUND) {
+		answer_hidden(a);
+	} else if (a->rc) {
+		api_answer_record_err(a->req, &a->e);
+		admission_free(a);
+	} else {
+		decide(a, marks_put(a->api->marks, session_of(a), a->marks));
+	}
+}
+
+/* Of a capture in memory, or of a session that was asked for lately; else they are read. */
+static void find_marks(struct admission *a)
+{
+	struct capture *c = capture_find(a->api->env.captures, session_of(a));
+	const struct session_marks *known = marks_find(a->api->marks, session_of(a));
+
+	if (c) {
+		const struct session_marks marks = { .owner = c->owner, .spaces = &c->spaces };
+
+		decide(a, &marks);
+	} else if (known) {
+		decide(a, known);
+	} else if (!name_is_session(session_of(a))) {
+		answer_hidden(a);
+	} else {
+		a->store = a->api->env.store->store;
+		jobs_request(a->api->env.jobs, run_marks, done_marks, a);
+	}
+}
+
+static void decide(struct admission *a, const struct session_marks *marks)
+{
+	switch (access_decide(a->principal, a->route->verb, marks)) {
+	case ACCESS_GRANTED:
+		call_route(a);
+		break;
+	case ACCESS_FORBIDDEN:
+		refuse(a);
+		break;
+	case ACCESS_HIDDEN:
+		answer_hidden(a);
+		break;
+	case ACCESS_NEEDS_MARKS:
+		find_marks(a);
+		break;
+	}
+}
+
+/* ---- who asks ---- */
+
+static void on_checked(void *arg, struct principal *p, const struct err *why)
+{
+	struct admission *a = arg;
+
+	if (p) {
+		a->principal = principal_ref(p);
+		decide(a, NULL);
+		return;
+	}
+	if (why->code == ERR_DENIED)
+		http_answer_error(a->req, 401,
+				  "%s; this needs the aggregator's token: Authorization: Bearer "
+				  "TOKEN; tutti --token-file FILE",
+				  why->msg);
+	else
+		http_answer_error(a->req, 503, "%s", why->msg);
+	admission_free(a);
+}
+
+static void take(struct admission *a, struct principal *principal_taken)
+{
+	a->principal = principal_taken;
+	decide(a, NULL);
+}
+
+static void identify(struct admission *a)
+{
+	const struct access *access = a->api->env.access;
+	const char *authorization = http_header(a->req, "Authorization");
+	const char *token = access_bearer(authorization);
+	struct principal *certified = access_of_certificate(access, http_identity(a->req));
+
+	if (certified)
+		take(a, certified);
+	else if (!authorization || !access_has_tokens(access))
+		take(a, access_anonymous(access));
+	else if (token)
+		access_check(a->api->env.access, token, on_checked, a);
+	else
+		on_checked(a, NULL,
+			   &(struct err){ .code = ERR_DENIED, .msg = "this is no bearer token" });
+}
+
+/* Whether a page of another site sent the request, by the Origin that browsers add: such a page may not
+ * change anything. */
+static bool is_cross_site(const struct http_req *req)
+{
+	const char *origin = http_header(req, "Origin"), *host = http_header(req, "Host");
+	const char *authority = origin ? strstr(origin, "://") : NULL;
+
+	return origin && (!authority || !host || strcmp(authority + 3, host));
+}
+
+/* What a proxy and this server might read in different ways. */
+static bool is_ambiguous(const struct http_req *req)
+{
+	return http_header_count(req, "Authorization") > 1 || http_header_count(req, "Cookie") > 1;
+}
+
+void guard_admit(struct api *api, struct http_req *req, const struct route *route,
+		 const struct path_parts *parts)
+{
+	struct admission *a;
+	bool is_write = strcmp(route->method, "GET") != 0;
+
+	if (is_write && is_cross_site(req)) {
+		http_answer_error(req, 403, "a page of another site may not do this");
+		return;
+	}
+	if (is_ambiguous(req)) {
+		http_answer_error(req, 400, "Authorization and Cookie may be sent once");
+		return;
+	}
+	a = xcalloc(1, sizeof(*a));
+	*a = (struct admission){ .api = api, .req = req, .route = route, .parts = *parts };
+	if (route->verb->object == VERB_PUBLIC)
+		take(a, access_anonymous(api->env.access));
+	else
+		identify(a);
+}

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""People with roles: every cell of the table of docs/security.md, for callers of one namespace and of all; and what a caller of one
+namespace gets of the others: nothing."""
+import hashlib
+import json
+import pathlib
+import re
+import secrets
+import time
+import urllib.error
+import urllib.request
+
+from lib.cluster import BIN, SLOW, Cluster, main, wait_until
+
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs/security.md"
+ROLES = ("viewer", "operator", "admin")
+SCOPES = {"red": {"red"}, "all": None}
+
+
+class People:
+    """A file of tokens, and the tokens."""
+
+    def __init__(self, c):
+        self.path, self.tokens, self.lines = c.dir / "tokens", {}, []
+        for role in ROLES:
+            for scope, spaces in SCOPES.items():
+                self.add(f"{role}-{scope}", role, spaces)
+        self.write()
+
+    def add(self, name, role, spaces):
+        self.tokens.setdefault(name, secrets.token_hex(24))
+        digest = hashlib.sha256(self.tokens[name].encode()).hexdigest()
+        self.lines.append(f"{name} {role} {digest}" + (f" {','.join(sorted(spaces))}" if spaces else ""))
+
+    def write(self):
+        self.path.write_text("# who may do what\n\n" + "\n".join(self.lines) + "\n")
+        self.path.chmod(0o600)
+
+
+def ask(c, token, method, path, body=None, headers=()):
+    """(status, document or bytes, headers); `token` None: without one."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(c.url + path, data, method=method, headers=dict(headers))
+    if token:
+        request.add_header("Authorization", f"Bearer {token}")
+    try:
+        with urllib.request.urlopen(request, timeout=20 * SLOW) as answer:
+            stream = path == "/api/v1/events"  # which does not end
+            status, text, head = answer.status, b"" if stream else answer.read(), answer.headers
+    except urllib.error.HTTPError as e:
+        status, text, head = e.code, e.read(), e.headers
+    try:
+        return status, json.loads(text), head
+    except ValueError:
+        return status, text, head
+
+
+def table():
+    """{verb: (lowest role, lowest role of the owner, about)} of the docs."""
+    rows = re.findall(r"^\| `([a-z]+)` \| [^|]* \| ?(\w*)(?:; (\w+) of his own)? \| ([^|]*) \|$", DOCS.read_text(), flags=re.M)
+    assert len(rows) == 14, rows
+    return {verb: (role, own, about.split(":")[0]) for verb, role, own, about in rows}
+
+
+def requests(session):
+    return {
+        "list": [("GET", f"/api/v1/{what}", None) for what in ("hosts", "settings", "pods", "jobs", "captures", "sessions")],
+        "read": [("GET", f"/api/v1/sessions/{session}", None), ("GET", f"/api/v1/captures/{session}", None),
+                 ("GET", f"/api/v1/sessions/{session}/view", None)],
+        "watch": [("GET", "/api/v1/events", None)],
+        "metrics": [("GET", "/metrics", None)],
+        "stop": [("POST", f"/api/v1/captures/{session}/stop", None)],
+        "cancel": [("DELETE", f"/api/v1/captures/{session}", None)],
+        "retry": [("POST", f"/api/v1/sessions/{session}/retry", {})],
+        "pin": [("PUT", f"/api/v1/sessions/{session}/pin", None), ("DELETE", f"/api/v1/sessions/{session}/pin", None)],
+        "share": [("POST", f"/api/v1/sessions/{session}/links", {})],
+        "import": [("POST", "/api/v1/imports", {"files": 1})],
+        "start": [("POST", "/api/v1/captures", {"hosts": "no-such-host"})],
+        "snapshot": [("POST", "/api/v1/snapshots", {"hosts": "no-such-host"})],
+        "delete": [("DELETE", f"/api/v1/sessions/{session}", None)],
+        "public": [("GET", "/healthz", None), ("GET", "/readyz", None), ("GET", "/", None)],
+    }
+
+
+def expect(rule, role, scope, spaces):
+    """401, 403 or 404; None: it may. `spaces`: of the session, None of the whole fleet."""
+    lowest, _, about = rule
+    if not lowest:
+        return None
+    if role is None:
+        return 401
+    high_enough = ROLES.index(role) >= ROLES.index(lowest)
+    sees = scope is None or (spaces and spaces <= scope)
+    if about == "a session" and not sees:
+        return 404
+    if about == "the fleet" and scope is not None:
+        return 403
+    return None if high_enough else 403
+
+
+def capture(c, token, selector):
+    status, doc, _ = ask(c, token, "POST", "/api/v1/captures", {"hosts": selector, "duration_ns": 20_000_000})
+    assert status == 202, (status, doc)
+    wait_until("the end", lambda: ask(c, token, "GET", f"/api/v1/captures/{doc['session']}")[1]["state"] == "committed")
+    return doc["session"]
+
+
+def start(c):
+    people = People(c)
+    c.aggregator("--tokens", people.path)
+    for host, space in (("host-red", "red"), ("host-blue", "blue"), ("host-bare", None)):
+        c.agent(host, *(["--label", f"namespace={space}"] if space else []))
+    root = people.tokens["admin-all"]
+    wait_until("three hosts", lambda: [h["state"] for h in ask(c, root, "GET", "/api/v1/hosts")[1]["hosts"]] == ["connected"] * 3, 30)
+    return people
+
+
+def test_every_cell():
+    rules = table()
+    with Cluster() as c:
+        people = start(c)
+        root = people.tokens["admin-all"]
+        sessions = {frozenset({"red"}): "host-red", frozenset({"blue"}): "host-blue",
+                    frozenset({"red", "blue"}): "host-red,host-blue", None: "all"}
+        ids = {spaces: capture(c, root, selector) for spaces, selector in sessions.items()}
+        callers = [(None, None, None)] + [(f"{r}-{s}", r, spaces) for r in ROLES for s, spaces in SCOPES.items()]
+        cells = 0
+        for spaces, session in ids.items():
+            doc = ask(c, root, "GET", f"/api/v1/sessions/{session}")[1]
+            assert doc["owner"] == "admin-all" and set(doc.get("namespaces", [])) == set(spaces or ()), doc
+            for name, role, scope in callers:
+                for verb, calls in requests(session).items():
+                    wanted = expect(rules[verb], role, scope, spaces)
+                    if verb == "delete" and wanted is None:
+                        continue
+                    for method, path, body in calls:
+                        status = ask(c, people.tokens.get(name), method, path, body)[0]
+                        cell = (name, verb, path, spaces, status, wanted)
+                        # a name that no host has is 404; all else that is allowed is anything but a refusal
+                        ok = status not in (401, 403) and (status != 404 or verb in ("start", "snapshot"))
+                        assert ok if wanted is None else status == wanted, cell
+                        cells += 1
+        for name, role, scope in callers:
+            for spaces, selector in sessions.items():
+                if expect(rules["delete"], role, scope, spaces) is None:
+                    assert ask(c, people.tokens[name] if name else None, "DELETE", f"/api/v1/sessions/{capture(c, root, selector)}")[0] == 200
+                    cells += 1
+        mine = capture(c, people.tokens["operator-red"], "all")
+        doc = ask(c, root, "GET", f"/api/v1/sessions/{mine}")[1]
+        assert [h["host"] for h in doc["hosts"]] == ["host-red"] and doc["owner"] == "operator-red", doc
+        assert ask(c, people.tokens["operator-red"], "DELETE", f"/api/v1/sessions/{mine}")[0] == 200, "an operator's own session"
+        print(f"access: {cells} cells")
+
+
+def read_events(c, token, seconds):
+    request = urllib.request.Request(c.url + "/api/v1/events", headers={"Authorization": f"Bearer {token}"})
+    text, end = b"", time.monotonic() + seconds
+    with urllib.request.urlopen(request, timeout=2 * SLOW) as stream:
+        try:
+            while time.monotonic() < end:
+                text += stream.read1(65536)
+        except TimeoutError:
+            pass
+    return text.decode()
+
+
+def test_other_namespace():
+    """A session of another namespace by all ways that lead to one; a change of the file; wrong, long and doubled tokens."""
+    with Cluster() as c:
+        people = start(c)
+        root, red = people.tokens["admin-all"], people.tokens["operator-red"]
+        blue = capture(c, root, "host-blue")
+        own = capture(c, root, "host-red")
+        view = None
+        while view is None or view[0] == 202:
+            view = ask(c, root, "GET", f"/api/v1/sessions/{blue}/view")
+        build = view[1]["build"]
+        for path in (f"/api/v1/sessions/{blue}", f"/api/v1/sessions/{blue}/files/host-blue.xplane.pb", f"/api/v1/captures/{blue}/events",
+                     *(f"/api/v1/sessions/{blue}/view{q}?build={build}&file=0&group=0&shift=30&index=0&rows=64&text=a&from_ps=0&to_ps=9&track=0&event=0"
+                       for q in ("", "/tile", "/event", "/search", "/next", "/selection", "/flame", "/durations"))):
+            status, doc, _ = ask(c, red, "GET", path)
+            assert status == 404 and doc["error"].startswith("there is no "), (path, status, doc)
+            assert ask(c, root, "GET", path)[0] != 404 or "/event" in path or "/next" in path, path
+        assert [s["session"] for s in ask(c, red, "GET", "/api/v1/sessions")[1]["sessions"]] == [own]
+        assert [s["session"] for s in ask(c, red, "GET", "/api/v1/captures")[1]["captures"]] == [own]
+        hosts = ask(c, red, "GET", "/api/v1/hosts")[1]["hosts"]
+        assert [h["host"] for h in hosts] == ["host-red"] and not hosts[0]["jobs"], hosts
+        for selector in ("host-blue", "host-bare", "namespace=blue", "!namespace=red", "*-blue"):
+            status, doc, _ = ask(c, red, "POST", "/api/v1/captures", {"hosts": selector})
+            assert status == 404 and doc["error"] == f"no host matches '{selector}'", (selector, status, doc)
+        link = ask(c, root, "POST", f"/api/v1/sessions/{blue}/links", {})[1]["files"][0]["url"]
+        assert ask(c, None, "GET", link)[0] == 200 and ask(c, None, "GET", link[:-1] + "x")[0] == 403, "a link is good by itself"
+        text = read_events(c, red, 1)
+        assert "host-red" in text and "blue" not in text and "bare" not in text, text
+        assert "host-blue" in read_events(c, root, 1)
+
+        for token in ("", "x", "x" * 40, red[:-1], red + "x", red.upper(), "é" * 20, "x" * 16000):
+            header = {"Authorization": f"Bearer {token}".encode().decode("latin-1")}
+            assert ask(c, None, "GET", "/api/v1/hosts", headers=header)[0] == 401, token[:50]
+        assert ask(c, None, "GET", "/api/v1/hosts", headers={"Authorization": f"Basic {red}"})[0] == 401
+        assert ask(c, None, "GET", "/api/v1/hosts")[2]["WWW-Authenticate"].startswith("Bearer")
+        logs = c.logs_text()
+        assert not [name for name, token in people.tokens.items() if token in logs], "a token in a log"
+
+        people.path.write_text("alice nothing x\n")
+        wait_until("the wrong file's warning", lambda: "line 1: " in c.log("aggregator"))
+        assert ask(c, red, "GET", "/api/v1/hosts")[0] == 200, "a wrong file changes nothing"
+        people.lines = [line for line in people.lines if not line.startswith("operator-red ")]
+        people.write()
+        wait_until("the token's end", lambda: ask(c, red, "GET", "/api/v1/hosts")[0] == 401)
+        assert ask(c, root, "GET", "/api/v1/hosts")[0] == 200
+
+
+def test_settings():
+    with Cluster() as c:
+        for text, mode, complaint in (("alice admin abc\n", 0o600, "line 1"), ("", 0o604, "chmod"), ("", 0o620, "chmod"),
+                                      ("\nalice king " + 64 * "a" + "\n", 0o600, "line 2: 'king' is no role")):
+            file = c.dir / "tokens"
+            file.write_text(text)
+            file.chmod(mode)
+            p = c.start("other", [BIN / "tutti-aggregator", "--store", "mem://", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0",
+                                  "--probe", "127.0.0.1:0", "--spool", c.dir / "other", "--tokens", file])
+            assert p.wait(20 * SLOW) == 1 and complaint in c.log("other"), c.log("other")
+            c.processes.pop("other")
+        c.aggregator("--anonymous", "viewer")
+        assert ask(c, None, "GET", "/api/v1/hosts")[0] == 200 and ask(c, None, "POST", "/api/v1/captures", {})[0] == 403
+
+
+main(test_every_cell, test_other_namespace, test_settings)

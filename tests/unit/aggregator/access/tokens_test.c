@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Namespaces, roles, verbs, and the file of static tokens. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregator/access/tokens.h"
+#include "aggregator/access/verbs.h"
+#include "base/mem.h"
+#include "tests/lib/check.h"
+
+#define A64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define B64 "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+
+static void test_spaces(void)
+{
+	struct spaces s, other, none = { 0 }, all = { .all = true };
+	struct err e;
+
+	CHECK_OK(spaces_parse(&s, "red,blue,red", &e), e);
+	CHECK_EQ(s.n, 2);
+	CHECK(spaces_have(&s, "red") && spaces_have(&s, "blue") && !spaces_have(&s, "re"));
+	CHECK_OK(spaces_parse(&other, "blue", &e), e);
+	CHECK(spaces_cover(&s, &other) && !spaces_cover(&other, &s));
+	/* what has no namespace is the whole fleet's */
+	CHECK(!spaces_cover(&s, &none) && spaces_cover(&all, &none) && !spaces_cover(&s, &all));
+	CHECK(!spaces_cover(&none, &none));
+	spaces_add_all(&other, &all);
+	CHECK(other.all && !other.n && spaces_equal(&other, &all));
+	spaces_release(&other);
+	spaces_release(&s);
+	for (const char *const *bad =
+		     (const char *const[]){ "", "a,", ",a", "a,,b", "a b", "*,a", "a\nb", NULL };
+	     *bad; bad++) {
+		CHECK_EQ(spaces_parse(&s, *bad, &e), ERR_INVALID);
+		spaces_release(&s);
+	}
+}
+
+static int read_text(struct tokens *t, const char *text, struct err *e)
+{
+	*t = (struct tokens){ 0 };
+	return tokens_read(t, "f", text, strlen(text), e);
+}
+
+static void test_grants_add_up(void)
+{
+	struct tokens t;
+	struct principal *p;
+	struct err e;
+
+	CHECK_OK(read_text(&t,
+			   "alice viewer " A64 "\n# a comment\n\n  bob\tadmin " B64
+			   " red # here\nalice operator " A64 " red,blue\n",
+			   &e),
+		 e);
+	p = tokens_find(&t, A64);
+	CHECK_STR(p->name, "alice");
+	CHECK(p->by_role[ROLE_VIEWER].all && !p->by_role[ROLE_OPERATOR].all);
+	CHECK_EQ(p->by_role[ROLE_OPERATOR].n, 2);
+	CHECK_EQ(principal_role(p), ROLE_OPERATOR);
+	CHECK_EQ(principal_role(tokens_find(&t, B64)), ROLE_ADMIN);
+	CHECK(!tokens_find(&t, "") && !tokens_find(&t, "a"));
+	principal_ref(p);
+	tokens_release(&t);
+	CHECK(!principal_holds(p)); /* its token was taken back */
+	principal_unref(p);
+}
+
+static void test_wrong_lines(void)
+{
+	static const struct {
+		const char *text, *complaint;
+	} cases[] = {
+		{ "alice viewer\n", "line 1: use NAME ROLE" },
+		{ "\nalice king " A64, "line 2: 'king' is no role" },
+		{ "alice viewer 1234", "line 1: the third word is no SHA-256" },
+		{ "alice viewer A" A64, "no SHA-256" },
+		{ "alice viewer " A64 " a/b", "'a/b' is not the name of a namespace" },
+		{ "alice viewer " A64 " a b", "more than 4 words" },
+		{ "alice viewer " A64 "\nbob viewer " A64, "alice and bob have the same token" },
+	};
+	struct tokens t;
+	struct err e;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		CHECK(read_text(&t, cases[i].text, &e) < 0);
+		CHECK(strstr(e.msg, cases[i].complaint));
+		CHECK_EQ(t.n, 0);
+	}
+}
+
+/* The answers for each role, in the namespace of the session, in another one, and everywhere. */
+static void test_decisions(void)
+{
+	struct spaces red, blue, both;
+	struct session_marks marks = { .owner = "alice", .spaces = &red };
+	struct principal *p;
+	struct err e;
+
+	CHECK_OK(spaces_parse(&red, "red", &e), e);
+	CHECK_OK(spaces_parse(&blue, "blue", &e), e);
+	CHECK_OK(spaces_parse(&both, "red,blue", &e), e);
+	p = principal_new("alice", "token");
+	CHECK_EQ(access_decide(p, &verb_read, &marks), ACCESS_FORBIDDEN);
+	principal_grant(p, ROLE_VIEWER, &blue);
+	CHECK_EQ(access_decide(p, &verb_read, NULL), ACCESS_NEEDS_MARKS);
+	CHECK_EQ(access_decide(p, &verb_read, &marks), ACCESS_HIDDEN);
+	principal_grant(p, ROLE_OPERATOR, &red);
+	CHECK_EQ(access_decide(p, &verb_read, &marks), ACCESS_GRANTED);
+	CHECK_EQ(access_decide(p, &verb_delete, &marks), ACCESS_GRANTED);
+	marks.owner = "bob";
+	CHECK_EQ(access_decide(p, &verb_delete, &marks), ACCESS_FORBIDDEN);
+	CHECK_EQ(access_decide(p, &verb_stop, &marks), ACCESS_GRANTED);
+	marks.spaces = &both; /* it may see all of it, and capture in one part of it */
+	CHECK_EQ(access_decide(p, &verb_read, &marks), ACCESS_GRANTED);
+	CHECK_EQ(access_decide(p, &verb_stop, &marks), ACCESS_FORBIDDEN);
+	CHECK_EQ(access_decide(p, &verb_metrics, NULL), ACCESS_FORBIDDEN);
+	CHECK_EQ(access_decide(p, &verb_start, NULL), ACCESS_GRANTED);
+	principal_grant_all(p, ROLE_ADMIN);
+	CHECK_EQ(access_decide(p, &verb_delete, NULL), ACCESS_GRANTED);
+	CHECK_EQ(access_decide(p, &verb_import, NULL), ACCESS_GRANTED);
+	principal_unref(p);
+	spaces_release(&red);
+	spaces_release(&blue);
+	spaces_release(&both);
+}
+
+int main(void)
+{
+	test_spaces();
+	test_grants_add_up();
+	test_wrong_lines();
+	test_decisions();
+	return 0;
+}
