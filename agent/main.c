@@ -5,14 +5,18 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "base/memory.h"
 #include "agent/tracer/set.h"
 #include "agent/tracers.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/memory.h"
 
 /* one of them samples Python programs most of the time, and two may put files into the store (link/put.c) */
 #define WORKERS 6
+
+/* A window of a second needs 1 to 4 MiB for a moment, the next one a second later again. */
+#define LARGE_BYTES (1 << 20)
+#define KEPT_BYTES  (4 << 20)
 
 /* From SIGTERM to the end; service managers kill after some seconds. */
 #define STOP_LIMIT_US 1500000
@@ -98,7 +102,7 @@ int main(int argc, char **argv)
 
 	/* A closed pipe or socket is an error of one write, not the end of the agent. */
 	signal(SIGPIPE, SIG_IGN);
-	memory_set_up();
+	memory_set_up(LARGE_BYTES, KEPT_BYTES);
 	argc--;
 	table.more = conf.driver_confs;
 	rc = conf_load(&conf, &table, &argc, argv + 1, &action, &e);

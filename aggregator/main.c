@@ -16,6 +16,9 @@
  * for requests. */
 #define WORKERS 16
 
+#define LARGE_BYTES (256 << 10)
+#define KEPT_BYTES  (128 << 10) /* glibc's own choice */
+
 /* Wrong usage has an exit code of its own, as in the other programs. */
 static int fail(const struct err *e, int status)
 {
@@ -124,7 +127,7 @@ int main(int argc, char **argv)
 	int status = 0;
 	int rc;
 
-	memory_set_up();
+	memory_set_up(LARGE_BYTES, KEPT_BYTES);
 	signal(SIGPIPE, SIG_IGN);
 	raise_file_limit();
 	argc--;

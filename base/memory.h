@@ -13,8 +13,10 @@
 
 struct memory;
 
-/* To be called before any thread starts. Makes malloc() use few heaps, and map large blocks separately. */
-void memory_set_up(void);
+/* To be called before any thread starts. Makes malloc() use few heaps, map blocks of `large_bytes` and more separately,
+ * and keep up to `kept_bytes` that are free at a heap's end: work that is done again and again should find its memory
+ * there, because a page that was given back costs a page fault. */
+void memory_set_up(int large_bytes, int kept_bytes);
 
 /* Every few seconds, if the process is larger than it was, a worker returns what has been freed since. */
 struct memory *memory_new(struct loop *loop);

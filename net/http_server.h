@@ -78,11 +78,12 @@ void http_answer_take(struct http_req *req, int status, const char *type, struct
 struct http_kept {
 	const char *etag; /* without quotes; made of letters, digits, '-' and '.' */
 	bool is_immutable; /* the URL names these bytes for ever: not asked for again */
+	bool is_partial; /* 202, and not kept: asked again, there will be more */
 	bool is_gzip; /* the body is compressed; the caller saw that the request accepts it */
 	int64_t work_ns; /* what making it took, for Server-Timing */
 };
 
-/* 200 with the body or, if the request has the etag already, 304 without it. */
+/* 200 (or 202) with the body or, if the request has the etag already, 304 without it. */
 void http_answer_kept(struct http_req *req, const char *type, const struct http_kept *kept,
 		      struct buf *body_taken);
 

@@ -207,7 +207,7 @@ bool http_has_kept(const struct http_req *req, const char *etag)
 void http_answer_kept(struct http_req *req, const char *type, const struct http_kept *kept,
 		      struct buf *body_taken)
 {
-	bool has = http_has_kept(req, kept->etag);
+	bool has = !kept->is_partial && http_has_kept(req, kept->etag);
 	struct MHD_Response *resp;
 	char text[160];
 	uint8_t *body;
@@ -222,6 +222,7 @@ void http_answer_kept(struct http_req *req, const char *type, const struct http_
 	MHD_add_response_header(resp, "ETag", text);
 	MHD_add_response_header(resp, "Cache-Control",
 				kept->is_immutable ? "private, max-age=31536000, immutable"
+				: kept->is_partial ? "no-store"
 						   : "private, no-cache");
 	MHD_add_response_header(resp, "Vary", "Accept-Encoding");
 	if (kept->is_gzip && !has)
@@ -229,7 +230,7 @@ void http_answer_kept(struct http_req *req, const char *type, const struct http_
 	snprintf(text, sizeof(text), "work;dur=%.3f", (double)kept->work_ns / 1e6);
 	MHD_add_response_header(resp, "Server-Timing", text);
 	req->answer_bytes = len;
-	req_answer(req, has ? 304 : 200, resp);
+	req_answer(req, has ? 304 : kept->is_partial ? 202 : 200, resp);
 }
 
 void http_answer_page(struct http_req *req, const void *body, size_t len, const char *policy)

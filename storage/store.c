@@ -314,6 +314,22 @@ int store_grant(struct store *s, const struct store_grant_request *req, struct s
 	return add_context(rc, "grant", req->key, e);
 }
 
+bool store_revokes(const struct store *s)
+{
+	return s->revokes;
+}
+
+int store_revoke(struct store *s, const char *url, int64_t deadline_mono_ns, struct err *e)
+{
+	int rc = store_check_deadline(deadline_mono_ns, e);
+
+	if (!rc && !s->revokes)
+		rc = err_set(e, ERR_UNSUPPORTED, "grants of this store end by themselves");
+	if (!rc)
+		rc = s->ops->revoke(s, url, deadline_mono_ns, e);
+	return rc ? err_prefix(e, "revoke a grant") : 0;
+}
+
 bool store_links(const struct store *s)
 {
 	return s->links;

@@ -165,6 +165,10 @@ struct store_ops {
 	int (*grant)(struct store *s, const struct store_grant_request *req,
 		     struct store_grant *out, struct err *e);
 
+	/* Optional (NULL: grants end by their life alone): ends a grant before it is used. Succeeds also where it was
+	 * used or has ended. */
+	int (*revoke)(struct store *s, const char *url, int64_t deadline_mono_ns, struct err *e);
+
 	/* Optional (NULL): makes a link. The caller wipes and frees `*url`. */
 	int (*link)(struct store *s, const char *key, int64_t life_ns, char **url, int64_t *until_s,
 		    struct err *e);
@@ -178,6 +182,7 @@ struct store {
 	/* where objects are files, no '/' at the end; NULL if they are not files */
 	const char *directory;
 	bool grants; /* it makes grants */
+	bool revokes; /* it keeps grants open beyond their life, until they are used or revoked */
 	struct http_pool *http; /* reaches its server; NULL where there is none */
 	bool links; /* it makes links */
 };
@@ -223,6 +228,14 @@ bool store_grants(const struct store *s);
 MUST_CHECK int store_grant(struct store *s, const struct store_grant_request *req,
 			   struct store_grant *out, struct err *e);
 void store_grant_release(struct store_grant *g);
+
+/* Whether grants stay open beyond their life: who makes one ends it, unless it was used. */
+bool store_revokes(const struct store *s);
+
+/* Ends the grant with this URL; one that was used or has ended already is no error, and its object stays.
+ * ERR_UNSUPPORTED if grants of this store end by themselves. */
+MUST_CHECK int store_revoke(struct store *s, const char *url, int64_t deadline_mono_ns,
+			    struct err *e);
 
 /* ---- links ---- */
 

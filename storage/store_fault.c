@@ -457,6 +457,12 @@ static int fault_grant(struct store *store, const struct store_grant_request *re
 	return s->inner->ops->grant(s->inner, req, out, e);
 }
 
+static int fault_revoke(struct store *store, const char *url, int64_t deadline_mono_ns,
+			struct err *e)
+{
+	return store_revoke(to_fault(store)->inner, url, deadline_mono_ns, e);
+}
+
 static void fault_free(struct store *store)
 {
 	struct store_fault *s = to_fault(store);
@@ -474,6 +480,7 @@ struct store *store_fault_wrap(struct store *inner, const struct store_fault_env
 	s->base.ops = &store_fault_ops;
 	s->base.directory = inner->directory;
 	s->base.grants = inner->grants;
+	s->base.revokes = inner->revokes;
 	s->base.http = inner->http;
 	s->inner = inner;
 	if (env)
@@ -530,5 +537,6 @@ const struct store_ops store_fault_ops = {
 	.remove = fault_remove,
 	.open_fd = fault_open_fd,
 	.grant = fault_grant,
+	.revoke = fault_revoke,
 	.free = fault_free,
 };

@@ -246,6 +246,7 @@ static int gs_open(struct store **out, const char *rest, struct err *e)
 	}
 	s->cloud.base.ops = &store_gs_ops;
 	s->cloud.base.grants = true;
+	s->cloud.base.revokes = true;
 	s->cloud.base.http = gs_client_http(s->client);
 	s->cloud.ops = &gs_requests;
 	s->cloud.host = gs_client_host(s->client);
@@ -305,6 +306,37 @@ static int gs_grant(struct store *store, const struct store_grant_request *req,
 	return rc;
 }
 
+/* 499 is the answer for a session that this request has ended. One that is complete, has ended or is gone has another
+ * (200, 204, 400, 404, 410): no bytes can be sent to it either. */
+static bool has_ended(const struct cloud_answer *a)
+{
+	return a->status < 300 || a->status == 400 || a->status == 404 || a->status == 410 ||
+	       a->status == 499;
+}
+
+static int gs_revoke(struct store *store, const char *url, int64_t deadline_mono_ns, struct err *e)
+{
+	struct cloud *c = (struct cloud *)store;
+	const struct store_put nothing = { .fd = -1 };
+	struct cloud_headers h = { 0 };
+	struct cloud_request req = { .method = "DELETE",
+				     .url = url,
+				     .headers = &h,
+				     .body = &nothing,
+				     .deadline_mono_ns = deadline_mono_ns };
+	struct cloud_tries tries = { 0 };
+	struct cloud_answer a = { 0 };
+	int rc;
+
+	do
+		rc = gs_client_send_session(client_of(c), &req, &a, e);
+	while (cloud_tries_again(c, &tries, rc, &a, deadline_mono_ns));
+	if (!rc && !has_ended(&a))
+		rc = cloud_error(c, &a, e);
+	cloud_answer_release(&a);
+	return rc;
+}
+
 const struct store_ops store_gs_ops = {
 	.scheme = "gs",
 	.open = gs_open,
@@ -315,5 +347,6 @@ const struct store_ops store_gs_ops = {
 	.remove = cloud_remove,
 	.remove_all = cloud_remove_all,
 	.grant = gs_grant,
+	.revoke = gs_revoke,
 	.free = gs_free,
 };

@@ -62,6 +62,8 @@ struct chunk {
 	int fd;
 	uint64_t offset;
 	size_t len;
+	bool is_whole; /* it is all of the file, whose checksum is known */
+	uint32_t crc32; /* if so */
 	uint8_t *data;
 	uint8_t header[HEADER_BYTES]; /* the message up to the data */
 	size_t header_len;
@@ -129,7 +131,7 @@ static int read_all(const struct chunk *ch, uint8_t *data, struct err *e)
 /* The head of UploadMessage.chunk {offset, crc32, data}: written by hand so that the data is not copied. */
 static void make_header(struct chunk *ch)
 {
-	uint32_t crc = (uint32_t)crc32_z(0, ch->data, ch->len);
+	uint32_t crc = ch->is_whole ? ch->crc32 : (uint32_t)crc32_z(0, ch->data, ch->len);
 	uint8_t body[HEADER_BYTES / 2 + 10];
 	size_t n = 0;
 
@@ -207,6 +209,8 @@ static void read_next_chunk(struct upload *u)
 	ch->fd = u->fd;
 	ch->offset = u->offset;
 	ch->len = left < LIMIT_CHUNK_BYTES ? (size_t)left : LIMIT_CHUNK_BYTES;
+	ch->is_whole = ch->len == u->req.bytes;
+	ch->crc32 = u->req.crc32;
 	u->offset += ch->len;
 	u->reading = true;
 	loop_work(u->env->loop, read_chunk, on_chunk, ch);

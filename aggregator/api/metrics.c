@@ -113,6 +113,8 @@ static void write_uploads(const struct ingest_stats *s, struct buf *out)
 		    "Bytes of files that came through this program.");
 	write_value(out, "tutti_grants_total", "counter", s->grants,
 		    "Grants: permissions for an agent to put one file into the store.");
+	write_value(out, "tutti_grants_revoked_total", "counter", s->grants_revoked,
+		    "Grants that were ended unused, in stores that keep them open.");
 	write_value(out, "tutti_upload_errors_total", "counter", s->errors,
 		    "Uploads refused or broken.");
 }

@@ -45,7 +45,7 @@ struct question {
 		struct view_durations durations;
 	};
 	char *owned; /* the text of a search, or the tracks of a selection */
-	bool is_tile;
+	bool is_tile, is_catalogue;
 	struct loop_timer look; /* whether the client is still there */
 	atomic_bool stop; /* it is not */
 	int rc;
@@ -83,26 +83,48 @@ static void run_question(void *arg)
 	q->rc = view_check_stop(&q->stop, &q->e);
 	if (!q->rc)
 		q->rc = q->write(q);
+	if (q->rc == ERR_IO)
+		view_discard(q->view);
 	if (!q->rc && q->accepts_gzip)
 		q->is_gzip = view_compress(&q->text);
 	q->work_ns = now_thread_cpu_ns() - begin;
 }
 
+static void answer_failure(struct question *q)
+{
+	switch (q->rc) {
+	case ERR_IO:
+		views_drop(q->api->env.views, q->view);
+		http_answer_error(q->req, 409, "%s: GET /api/v1/sessions/%.64s/view makes it anew",
+				  q->e.msg, q->session);
+		break;
+	case ERR_NOT_FOUND:
+		http_answer_error(q->req, 404, "%s", q->e.msg);
+		break;
+	case ERR_INVALID:
+	case ERR_LIMIT:
+		http_answer_error(q->req, 400, "%s", q->e.msg);
+		break;
+	case ERR_CANCELLED:
+		http_answer_error(q->req, 503, "%s", q->e.msg);
+		break;
+	default:
+		http_answer_error(q->req, 500, "%s", q->e.msg);
+	}
+}
+
 static void done_question(void *arg)
 {
 	struct question *q = arg;
+	const bool is_complete = view_is_complete(q->view);
 	const struct http_kept kept = { .etag = view_build(q->view),
-					.is_immutable = q->is_tile,
+					.is_immutable = q->is_tile && is_complete,
+					.is_partial = q->is_catalogue && !is_complete,
 					.is_gzip = q->is_gzip,
 					.work_ns = q->work_ns };
 
 	if (q->rc)
-		http_answer_error(q->req,
-				  q->rc == ERR_NOT_FOUND		       ? 404
-				  : q->rc == ERR_INVALID || q->rc == ERR_LIMIT ? 400
-				  : q->rc == ERR_CANCELLED		       ? 503
-									       : 500,
-				  "%s", q->e.msg);
+		answer_failure(q);
 	else
 		http_answer_kept(q->req, q->is_tile ? TILE_TYPE : JSON_TYPE, &kept, &q->text);
 	question_free(q);
@@ -147,9 +169,11 @@ static void done_read(void *arg)
 		question_free(q);
 		return;
 	}
-	views_open(views, q->session, buf_str(&q->text), q->text.len, &q->view, &p);
+	views_open(views, q->session, buf_str(&q->text), q->text.len, http_query(q->req, "build"),
+		   &q->view, &p);
 	buf_reset(&q->text);
 	if (q->view) {
+		q->is_catalogue = true;
 		q->write = write_catalogue;
 		jobs_request(q->api->env.jobs, run_question, done_question, q);
 		return;

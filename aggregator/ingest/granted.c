@@ -144,6 +144,7 @@ static void send_grant(struct upload *u)
 	free(data);
 	u->granted_until_ns = now_mono_ns() + u->grant.life_ns;
 	u->ingest->stats.grants++;
+	open_grant_add(u);
 }
 
 /* What it has put so far shows that the host makes progress. */
@@ -191,6 +192,7 @@ static void done_next(void *arg)
 		upload_fail(u, u->code, u->e.msg);
 	else if (u->call && !u->finished)
 		finish_or_grant(u);
+	open_grant_drop(u);
 	store_grant_release(&u->grant);
 	if (!u->call)
 		upload_free(u);
@@ -219,10 +221,13 @@ bool granted_message(struct upload *u, const struct rpc_msg *msg)
 	Tutti__V1__UploadMessage *m = upload_message_unpack(data, len);
 	bool is_put = m && m->kind_case == TUTTI__V1__UPLOAD_MESSAGE__KIND_PUT && u->n_left;
 
-	if (is_put && m->put->exists)
+	if (is_put && m->put->exists) {
 		u->is_claimed = true;
-	else if (is_put)
+		open_grant_revoke(u);
+	} else if (is_put) {
 		u->n_left--;
+		open_grant_used(u);
+	}
 	if (m)
 		tutti__v1__upload_message__free_unpacked(m, NULL);
 	if (is_put)
@@ -234,6 +239,7 @@ bool granted_message(struct upload *u, const struct rpc_msg *msg)
 void granted_end(struct upload *u)
 {
 	free(u->crc32c);
+	open_grant_revoke(u);
 	if (u->granted_until_ns && !u->is_stored)
 		late_expect(u->ingest, u->session, u->run);
 }

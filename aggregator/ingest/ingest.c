@@ -553,8 +553,10 @@ static void on_capture(void *arg, struct capture *c)
 			upload_finish(u, RPC_FAILED_PRECONDITION,
 				      "the capture no longer waits for this file");
 	}
-	if (capture_has_ended(c))
-		sweep(in, c->session);
+	if (!capture_has_ended(c))
+		return;
+	sweep(in, c->session);
+	open_grants_end(in, c);
 }
 
 int ingest_new(struct ingest **out, const struct ingest_env *env, struct err *e)
@@ -568,6 +570,8 @@ int ingest_new(struct ingest **out, const struct ingest_env *env, struct err *e)
 	in = xcalloc(1, sizeof(*in));
 	in->env = *env;
 	TAILQ_INIT(&in->uploads);
+	TAILQ_INIT(&in->open_sessions);
+	TAILQ_INIT(&in->to_revoke);
 	TAILQ_INIT(&in->late);
 	captures_watch(env->captures, on_capture, in);
 	loop_timer_in(env->loop, &in->sweep, 2 * STALE_NS, on_stale, in);
@@ -583,6 +587,7 @@ void ingest_free(struct ingest *in)
 	loop_timer_cancel(in->env.loop, &in->sweep);
 	while (!TAILQ_EMPTY(&in->uploads))
 		upload_free(TAILQ_FIRST(&in->uploads));
+	open_grants_stop(in);
 	late_stop(in);
 	free(in);
 }

@@ -46,6 +46,7 @@ struct ingest_env {
 struct ingest_stats {
 	uint64_t uploads, bytes, errors;
 	uint64_t grants; /* given; their files are not in `bytes` */
+	uint64_t grants_revoked; /* before their end, in stores that keep them open */
 };
 
 #define INGEST_PATH "/tutti.v1.Ingest/Upload"

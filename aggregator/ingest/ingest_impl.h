@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared only by ingest.c (calls, chunks), granted.c (files that agents put into the store themselves) and late.c. */
+/* Shared only by ingest.c (calls, chunks), granted.c (files that agents put into the store themselves), open_grants.c and late.c. */
 #ifndef AGGREGATOR_INGEST_INGEST_IMPL_H
 #define AGGREGATOR_INGEST_INGEST_IMPL_H
 
@@ -13,8 +13,13 @@
 #include "proto/tutti/v1/ingest.pb-c.h"
 #include "storage/store.h"
 
+struct capture;
 struct capture_host;
 struct late_files;
+struct open_grant;
+struct open_session;
+
+TAILQ_HEAD(open_grant_list, open_grant);
 
 /* a grant's: a request must begin within that; the agent asks right before it */
 #define GRANT_LIFE_NS (120 * NS_PER_S)
@@ -55,6 +60,8 @@ struct upload {
 	struct store_grant grant; /* for the next file */
 	int64_t granted_until_ns; /* CLOCK_MONOTONIC: the end of the last grant; 0 = none was given */
 	bool is_stored;
+	struct open_grant
+		*open_grant; /* the one that the agent has, if it must be revoked; or NULL */
 
 	TAILQ_ENTRY(upload) entry;
 };
@@ -64,6 +71,9 @@ struct ingest {
 	struct ingest_stats stats;
 	TAILQ_HEAD(, upload) uploads;
 	TAILQ_HEAD(, late_files) late;
+	TAILQ_HEAD(, open_session) open_sessions;
+	struct open_grant_list to_revoke;
+	bool is_revoking; /* a worker has some */
 	int64_t no_grants_until_ns; /* CLOCK_MONOTONIC; 0 = the store has refused none */
 	struct loop_timer sweep; /* removes what an earlier aggregator left */
 };
@@ -89,6 +99,18 @@ bool granted_go_on(struct upload *u);
 bool granted_message(struct upload *u, const struct rpc_msg *msg); /* UploadPut; false as above */
 
 void granted_end(struct upload *u); /* before the upload is freed */
+
+/* ---- open_grants.c: of stores whose grants do not end by themselves (store_revokes()); else nothing ---- */
+
+/* The upload's grant was sent: takes its URL. One that the upload had before is revoked. */
+void open_grant_add(struct upload *u);
+void open_grant_used(struct upload *u); /* the agent says so: kept to the end of the session */
+void open_grant_revoke(struct upload *u); /* if the agent has one that it has not used */
+void open_grant_drop(struct upload *u); /* revokes one that was made and not sent */
+
+/* The capture has ended: revokes the grants of hosts without a file, and forgets the others. */
+void open_grants_end(struct ingest *in, const struct capture *c);
+void open_grants_stop(struct ingest *in); /* frees what is left; revokes nothing */
 
 /* ---- late.c ---- */
 

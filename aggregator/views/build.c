@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a manifest to an open view. A worker. */
-#include <dirent.h>
+/*
+ * From a manifest to views: file after file is indexed. While that takes time, views of what is there so far are shown, each
+ * file's tracks in the order that they keep. A worker.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,27 +14,38 @@
 
 #include "aggregator/sessions/sessions.h"
 #include "aggregator/views/view.h"
-#include "base/crc32c.h"
 #include "base/file.h"
-#include "base/hex.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/mem.h"
-#include "json/json_text.h"
+#include "base/now.h"
 #include "storage/store.h"
 
 #define FOLDER_MODE 0700
 #define FILE_MODE   0600
 #define OUT_BYTES   ((size_t)1 << 20) /* written at once */
 
-/* ---- an index ---- */
+/*
+ * A view that is not complete is shown so long after the first byte, then each time that half as much time again has passed.
+ * Each costs a copy of the tables and a catalogue: about a fiftieth of the building together.
+ */
+#define SHOW_FIRST_NS (200 * NS_PER_MS)
+#define SHOW_MOST_NS  (3 * NS_PER_S)
 
 struct building {
-	struct view *view;
-	uint64_t before; /* bytes of the files before this one */
+	struct view_opening *o;
+	struct view_session *s;
+	struct view_index *nothing; /* an index without tracks */
+	int64_t begin_ns, next_ns; /* the next view is shown not before */
+	/* of the file that is indexed: */
+	struct view_file *f;
+	uint64_t before; /* bytes of the files before it */
 	int fd;
 	struct buf pending;
-	const char *path;
+	char *path;
 };
+
+/* ---- views that are not complete ---- */
 
 static int flush(struct building *b, struct err *e)
 {
@@ -41,6 +54,60 @@ static int flush(struct building *b, struct err *e)
 	buf_reset(&b->pending);
 	return rc;
 }
+
+/* The tracks of the file so far. Its blocks are mapped: they stay where they are when the file grows, gets its name, or goes. */
+static int open_part(struct building *b, const struct tvx_writer *w, struct view_index **out,
+		     struct err *e)
+{
+	struct view_index *part = view_index_new();
+	uint64_t blocks_len = 0;
+	int rc = flush(b, e);
+
+	if (!rc)
+		rc = tvx_write_part(w, &part->tables, &blocks_len, e);
+	part->map_len = (size_t)blocks_len;
+	if (!rc && part->map_len) {
+		part->map = mmap(NULL, part->map_len, PROT_READ, MAP_SHARED, b->fd, 0);
+		if (part->map == MAP_FAILED) {
+			part->map = NULL;
+			rc = err_errno(e, "%s", b->path);
+		}
+	}
+	if (!rc)
+		rc = tvx_open_part(&part->x, part->map, blocks_len, part->tables.data,
+				   part->tables.len, b->f->size, e);
+	if (rc)
+		view_index_unref(part);
+	else
+		*out = part;
+	return rc;
+}
+
+static void show(struct building *b, bool is_complete)
+{
+	loop_post(b->o->loop, view_show, view_new(b->s, b->nothing, b->o, is_complete));
+}
+
+static int show_part(void *arg, const struct tvx_writer *w, struct err *e)
+{
+	struct building *b = arg;
+	int64_t now = now_mono_ns(), wait;
+	int rc;
+
+	if (now < b->next_ns)
+		return 0;
+	rc = open_part(b, w, &b->f->index, e);
+	if (rc)
+		return rc;
+	show(b, false);
+	view_index_unref(b->f->index);
+	b->f->index = NULL;
+	wait = (now - b->begin_ns) / 2;
+	b->next_ns = now_mono_ns() + (wait < SHOW_MOST_NS ? wait : SHOW_MOST_NS);
+	return 0;
+}
+
+/* ---- an index ---- */
 
 static int write_index(void *arg, const void *data, size_t len, struct err *e)
 {
@@ -54,250 +121,118 @@ static bool go_on(void *arg, uint64_t done)
 {
 	struct building *b = arg;
 
-	atomic_store(&b->view->done, b->before + done);
-	return !atomic_load(&b->view->is_stopped);
+	atomic_store(&b->o->done, b->before + done);
+	return !atomic_load(&b->o->is_stopped);
 }
 
-static int read_file(void *arg, uint64_t offset, void *buf, size_t len, struct err *e)
+/* A file that is whole once it has its name. What an earlier run of the aggregator left unfinished goes first. */
+static int build_index(struct building *b, const char *path, struct err *e)
 {
-	const struct view_file *f = arg;
-
-	return file_read_exact(f->fd, offset, buf, len, f->name, e);
-}
-
-struct xs_source view_source(const struct view_file *f)
-{
-	return (struct xs_source){ .read = read_file,
-				   .arg = (void *)(uintptr_t)f,
-				   .size = f->size };
-}
-
-/* A file that is whole once it has its name. */
-static int build_index(struct view *view, const struct view_file *f, uint64_t before,
-		       const char *path, struct err *e)
-{
-	char *part = xasprintf("%s.part", path);
-	struct building b = { .view = view, .before = before, .path = part };
-	const struct tvx_build how = { .go_on = go_on, .arg = &b };
-	const struct xs_sink sink = { .write = write_index, .arg = &b };
-	struct xs_source in = view_source(f);
+	const struct tvx_build how = { .go_on = go_on, .on_line = show_part, .arg = b };
+	const struct xs_sink sink = { .write = write_index, .arg = b };
+	struct xs_source in = view_source(b->f);
 	int rc;
 
-	b.fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, FILE_MODE);
-	if (b.fd < 0) {
-		rc = err_errno(e, "%s", part);
+	b->path = xasprintf("%s.part", path);
+	unlink(b->path);
+	b->fd = open(b->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
+	if (b->fd < 0) {
+		rc = err_errno(e, "%s", b->path);
 		goto out;
 	}
 	rc = tvx_build(&in, &how, &sink, e);
 	if (!rc)
-		rc = flush(&b, e);
-	if (!rc && rename(part, path))
+		rc = flush(b, e);
+	if (!rc && rename(b->path, path))
 		rc = err_errno(e, "%s", path);
 	if (rc)
-		unlink(part);
+		unlink(b->path);
+	close(b->fd);
 out:
-	if (b.fd >= 0)
-		close(b.fd);
-	buf_release(&b.pending);
-	free(part);
-	return rc;
-}
-
-static void close_index(struct view_file *f)
-{
-	tvx_close(f->x);
-	f->x = NULL;
-	if (f->map)
-		munmap(f->map, f->map_len);
-	f->map = NULL;
-}
-
-static int open_index(struct view_file *f, const char *path, struct err *e)
-{
-	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
-
-	if (fd < 0)
-		return err_errno(e, "%s", path);
-	if (fstat(fd, &st) || st.st_size <= 0) {
-		close(fd);
-		return err_set(e, ERR_INVALID, "%s is empty", path);
-	}
-	f->map_len = (size_t)st.st_size;
-	f->map = mmap(NULL, f->map_len, PROT_READ, MAP_SHARED, fd, 0);
-	close(fd);
-	if (f->map == MAP_FAILED) {
-		f->map = NULL;
-		return err_errno(e, "%s", path);
-	}
-	rc = tvx_open(&f->x, f->map, f->map_len, f->size, e);
-	if (rc)
-		close_index(f);
+	buf_release(&b->pending);
+	free(b->path);
 	return rc;
 }
 
 /* Opens the index; one that is missing or damaged is built. */
-static int have_index(struct view *view, struct view_file *f, uint64_t before, const char *path,
-		      struct err *e)
+static int have_index(struct building *b, const char *path, struct err *e)
 {
-	int rc = open_index(f, path, e);
+	struct view_file *f = b->f;
+	int rc = view_index_open(&f->index, path, f->size, e);
 
 	if (!rc)
 		return 0;
 	if (rc != ERR_NOT_FOUND)
-		log_warn("AGG-VIEW", "session=%s file=%s state=rebuild reason=\"%s\"",
-			 view->session, f->name, e->msg);
-	rc = build_index(view, f, before, path, e);
-	return rc ? rc : open_index(f, path, e);
+		log_warn("AGG-VIEW", "session=%s file=%s state=rebuild reason=\"%s\"", b->s->name,
+			 f->name, e->msg);
+	rc = build_index(b, path, e);
+	return rc ? rc : view_index_open(&f->index, path, f->size, e);
 }
 
-/* ---- the kept indexes ---- */
-
-static void remove_folder(const char *path)
-{
-	DIR *dir = opendir(path);
-	struct dirent *entry;
-
-	while (dir && (entry = readdir(dir))) {
-		if (entry->d_name[0] != '.')
-			unlinkat(dirfd(dir), entry->d_name, 0);
-	}
-	if (dir)
-		closedir(dir);
-	rmdir(path);
-}
-
-void view_remove_indexes(const char *folder, const char *session)
-{
-	char *path = xasprintf("%s/%s", folder, session);
-
-	remove_folder(path);
-	free(path);
-}
-
-static uint64_t folder_bytes(const char *path)
-{
-	DIR *dir = opendir(path);
-	struct dirent *entry;
-	uint64_t sum = 0;
-	struct stat st;
-
-	while (dir && (entry = readdir(dir))) {
-		if (entry->d_name[0] != '.' &&
-		    !fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW))
-			sum += (uint64_t)st.st_size;
-	}
-	if (dir)
-		closedir(dir);
-	return sum;
-}
-
-/* One look at all sessions' indexes; `oldest` is the session that was opened longest ago, but this one. */
-static uint64_t look_at_kept(const struct view *view, char **oldest)
-{
-	DIR *dir = opendir(view->folder);
-	struct timespec least = { 0 };
-	struct dirent *entry;
-	uint64_t sum = 0;
-	struct stat st;
-
-	*oldest = NULL;
-	while (dir && (entry = readdir(dir))) {
-		char *path;
-
-		if (entry->d_name[0] == '.' ||
-		    fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW))
-			continue;
-		path = xasprintf("%s/%s", view->folder, entry->d_name);
-		sum += folder_bytes(path);
-		free(path);
-		if (!strcmp(entry->d_name, view->session) ||
-		    (*oldest &&
-		     (st.st_mtim.tv_sec > least.tv_sec ||
-		      (st.st_mtim.tv_sec == least.tv_sec && st.st_mtim.tv_nsec >= least.tv_nsec))))
-			continue;
-		least = st.st_mtim;
-		free(*oldest);
-		*oldest = xstrdup(entry->d_name);
-	}
-	if (dir)
-		closedir(dir);
-	return sum;
-}
-
-static void bound_kept(const struct view *view)
-{
-	char *oldest;
-
-	while (look_at_kept(view, &oldest) > view->kept_bytes && oldest) {
-		view_remove_indexes(view->folder, oldest);
-		free(oldest);
-	}
-	free(oldest);
-}
-
-/* ---- a view ---- */
-
-static void list_files(struct view *view)
-{
-	json_t *host, *file, *hosts = json_object_get(view->manifest, "hosts");
-	size_t i, k, n = 0;
-
-	json_array_foreach(hosts, i, host) n += json_array_size(json_object_get(host, "files"));
-	view->files = xcalloc(n + 1, sizeof(*view->files));
-	json_array_foreach(hosts, i, host)
-	{
-		json_array_foreach(json_object_get(host, "files"), k, file)
-		{
-			const char *name = json_string_value(file);
-
-			view->files[view->n_files++] =
-				(struct view_file){ .name = xstrdup(name ? name : ""),
-						    .host = json_get_text(host, "host"),
-						    .fd = -1 };
-		}
-	}
-}
+/* ---- a session ---- */
 
 /* All files first: so the progress is of all bytes from the start. */
-static int open_files(struct view *view, struct err *e)
+static int open_files(struct building *b, struct err *e)
 {
+	struct view_opening *o = b->o;
 	struct session_file found;
 	uint64_t sum = 0;
 	int rc = 0;
 
-	for (size_t i = 0; !rc && i < view->n_files; i++) {
-		struct view_file *f = &view->files[i];
+	for (size_t i = 0; !rc && i < b->s->n_files; i++) {
+		struct view_file *f = &b->s->files[i];
 
-		rc = session_find_file(view->store, view->session, f->name, &found, e);
+		rc = session_find_file(o->store, o->session, f->name, &found, e);
 		if (!rc)
-			rc = store_open_fd(view->store, found.key, store_within(STORE_PATIENCE_NS),
+			rc = store_open_fd(o->store, found.key, store_within(STORE_PATIENCE_NS),
 					   &f->fd, &f->size, e);
 		sum += rc ? 0 : f->size;
-		if (!rc && atomic_load(&view->is_stopped))
+		if (!rc && atomic_load(&o->is_stopped))
 			rc = err_set(e, ERR_CANCELLED, "opening the session was stopped");
 	}
-	atomic_store(&view->bytes, sum);
+	atomic_store(&o->bytes, sum);
 	return rc;
 }
 
-static int index_files(struct view *view, struct err *e)
+/* A file that is malformed has its reason, and the others are shown. */
+static int index_file(struct building *b, size_t *n_shown, struct err *e)
 {
-	char *folder = xasprintf("%s/%s", view->folder, view->session);
-	uint64_t before = 0;
+	char *path = view_index_path(b->s, b->f->name);
+	int rc;
+
+	b->f->state = FILE_BUILDING;
+	rc = have_index(b, path, e);
+	free(path);
+	if (rc == ERR_INVALID || rc == ERR_LIMIT) {
+		err_prefix(e, "%s", b->f->name);
+		log_warn("AGG-VIEW", "session=%s file=%s state=failed reason=\"%s\"", b->s->name,
+			 b->f->name, e->msg);
+		b->f->state = FILE_FAILED;
+		b->f->why = xstrdup(e->msg);
+		return 0;
+	}
+	if (rc)
+		return err_prefix(e, "%s", b->f->name);
+	b->f->state = FILE_READY;
+	++*n_shown;
+	return 0;
+}
+
+static int index_files(struct building *b, struct err *e)
+{
+	struct view_session *s = b->s;
+	char *folder = xasprintf("%s/%s", b->o->folder, s->name);
+	size_t n_shown = 0;
 	int rc = file_make_folders(folder, FOLDER_MODE, FOLDER_MODE, e);
 
-	for (size_t i = 0; !rc && i < view->n_files; i++) {
-		struct view_file *f = &view->files[i];
-		char *path = xasprintf("%s/%s.tvx", folder, f->name);
-
-		rc = have_index(view, f, before, path, e);
-		if (rc)
-			err_prefix(e, "%s", f->name);
-		before += f->size;
-		atomic_store(&view->done, before);
-		free(path);
+	for (size_t i = 0; !rc && i < s->n_files; i++) {
+		b->f = &s->files[i];
+		rc = index_file(b, &n_shown, e);
+		b->before += b->f->size;
+		atomic_store(&b->o->done, b->before);
 	}
+	if (!rc && s->n_files && !n_shown)
+		rc = err_set(e, ERR_INVALID, "%s", s->files[0].why);
 	if (!rc)
 		utimensat(AT_FDCWD, folder, NULL,
 			  0); /* the folder's time says when it was opened last */
@@ -305,47 +240,41 @@ static int index_files(struct view *view, struct err *e)
 	return rc;
 }
 
-/* The build stands for everything that answers are made of. */
-static void name_build(struct view *view)
+static int make_nothing(struct view_index **out, struct err *e)
 {
-	uint32_t parts[2] = {
-		crc32c(TVX_VERSION, view->manifest_text.data, view->manifest_text.len), 0
-	};
+	struct view_index *index = view_index_new();
+	struct xs_source in = xs_source_memory("", 0);
+	const struct xs_sink sink = xs_sink_buf(&index->tables);
+	int rc = tvx_build(&in, NULL, &sink, e);
 
-	for (size_t i = 0; i < view->n_files; i++)
-		parts[1] = crc32c(parts[1], &view->files[i].size, sizeof(view->files[i].size));
-	parts[1] = crc32c(parts[1], view->session, strlen(view->session));
-	hex_text(view->build, parts, sizeof(parts));
+	if (!rc)
+		rc = tvx_open(&index->x, index->tables.data, index->tables.len, 0, e);
+	if (rc)
+		view_index_unref(index);
+	else
+		*out = index;
+	return rc;
 }
 
-int view_make(struct view *view, struct err *e)
+int view_make(struct view_opening *o, struct err *e)
 {
-	int rc = json_parse(&view->manifest, buf_str(&view->manifest_text), view->manifest_text.len,
-			    e);
+	struct building b = { .o = o, .begin_ns = now_mono_ns() };
+	int rc;
 
+	b.next_ns = b.begin_ns + SHOW_FIRST_NS;
+	rc = view_session_new(&b.s, o, e);
 	if (rc)
 		return err_prefix(e, "the manifest");
-	list_files(view);
-	rc = open_files(view, e);
+	rc = make_nothing(&b.nothing, e);
 	if (!rc)
-		rc = index_files(view, e);
-	if (rc)
-		return rc;
-	bound_kept(view);
-	name_build(view);
-	catalogue_write(view);
-	return 0;
-}
-
-void view_close(struct view *view)
-{
-	for (size_t i = 0; i < view->n_files; i++) {
-		close_index(&view->files[i]);
-		if (view->files[i].fd >= 0)
-			close(view->files[i].fd);
-		free(view->files[i].name);
+		rc = open_files(&b, e);
+	if (!rc)
+		rc = index_files(&b, e);
+	if (!rc) {
+		view_bound_kept(o->folder, o->session, o->kept_bytes);
+		show(&b, true);
 	}
-	free(view->files);
-	json_decref(view->manifest);
-	buf_release(&view->catalogue);
+	view_index_unref(b.nothing);
+	view_session_unref(b.s);
+	return rc;
 }

@@ -41,6 +41,11 @@ const char *view_build(const struct view *view)
 	return view->build;
 }
 
+bool view_is_complete(const struct view *view)
+{
+	return view->is_complete;
+}
+
 const struct buf *view_catalogue(const struct view *view)
 {
 	return &view->catalogue;
@@ -105,11 +110,18 @@ static json_t *planes_json(const struct tvx *x)
 static json_t *file_json(const struct view *view, size_t i)
 {
 	const struct view_file *f = &view->files[i];
+	static const char *const states[] = { [FILE_WAITING] = "waiting",
+					      [FILE_BUILDING] = "building",
+					      [FILE_READY] = "ready",
+					      [FILE_FAILED] = "failed" };
 	json_t *doc = json_object();
 
 	json_put_int(doc, "file", (int64_t)i);
 	json_put_text(doc, "name", f->name);
 	json_put_int(doc, "bytes", (int64_t)f->size);
+	json_put_text(doc, "state", states[f->state]);
+	if (f->why)
+		json_put(doc, "error", view_text_json(f->why, strlen(f->why), LABEL_BYTES));
 	json_put_int(doc, "flows_left_out", (int64_t)tvx_flows_left_out(f->x));
 	json_put(doc, "planes", planes_json(f->x));
 	return doc;
@@ -153,8 +165,10 @@ void catalogue_write(struct view *view)
 	json_t *doc = json_object(), *hosts = json_array(), *host;
 	size_t i;
 
-	json_put_text(doc, "state", "ready");
-	json_put_text(doc, "session", view->session);
+	json_put_text(doc, "state", view->is_complete ? "ready" : "building");
+	json_put_int(doc, "done_bytes", (int64_t)view->done);
+	json_put_int(doc, "bytes", (int64_t)view->bytes);
+	json_put_text(doc, "session", view->of->name);
 	json_put_text(doc, "build", view->build);
 	json_put_text(doc, "run", json_get_text(view->manifest, "run"));
 	json_put_int(doc, "t0_ns", json_get_int(view->manifest, "t0_ns"));

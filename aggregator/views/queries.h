@@ -4,7 +4,8 @@
  * caller holds the view. docs/viewer.md has the answers' members and the bytes of a tile.
  *
  * A place names an event in a session: file, track of the file, number of the event on the track. `stop` becomes true
- * when no client waits for the answer any more: then they end with ERR_CANCELLED. It may be NULL.
+ * when no client waits for the answer any more: then they end with ERR_CANCELLED. It may be NULL. ERR_IO is an index that
+ * is damaged, or a file that cannot be read: then view_discard() and views_drop().
  */
 #ifndef AGGREGATOR_VIEWS_QUERIES_H
 #define AGGREGATOR_VIEWS_QUERIES_H
@@ -20,6 +21,7 @@ struct buf;
 struct view;
 
 const char *view_build(const struct view *view); /* changes when an answer would */
+bool view_is_complete(const struct view *view); /* all files are indexed */
 
 /* Hosts, files, planes, tracks as a JSON document. Borrowed from the view. */
 const struct buf *view_catalogue(const struct view *view);
@@ -99,6 +101,9 @@ MUST_CHECK static inline int view_check_stop(const atomic_bool *stop, struct err
 		return 0;
 	return err_set(e, ERR_CANCELLED, "the client is gone");
 }
+
+/* Removes the kept indexes of the view's session. */
+void view_discard(const struct view *view);
 
 /* Compresses an answer with gzip, if that makes it shorter; returns whether it did. */
 bool view_compress(struct buf *text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An open session. Private to aggregator/views/. */
+/* Open sessions. Private to aggregator/views/. */
 #ifndef AGGREGATOR_VIEWS_VIEW_H
 #define AGGREGATOR_VIEWS_VIEW_H
 
@@ -11,46 +11,107 @@
 #include "base/buf.h"
 #include "xspace/tvx/tvx.h"
 
-#define BUILD_TEXT 16
+#define BUILD_TEXT 40
+
+/* The index of a file, or a part of it while it is built: shared by the views that show it. */
+struct view_index {
+	atomic_uint refs;
+	void *map; /* the index, or the part's blocks; NULL = none */
+	size_t map_len;
+	struct buf tables; /* of a part */
+	struct tvx *x;
+};
+
+enum view_file_state { FILE_WAITING, FILE_BUILDING, FILE_READY, FILE_FAILED };
 
 struct view_file {
 	char *name; /* "node1~2.xplane.pb" */
 	const char *host; /* borrowed from the manifest */
 	int fd; /* of the XSpace; -1 = not open */
 	uint64_t size;
-	void *map; /* the index; NULL = none */
-	size_t map_len;
-	struct tvx *x;
+	enum view_file_state state;
+	char *why; /* FILE_FAILED */
+	struct view_index *
+		index; /* never NULL in a view: one without events stands for what is not there yet */
+	struct tvx *x; /* of `index` */
 };
 
+/* What all views of a session share. */
+struct view_session {
+	atomic_uint refs;
+	char *name;
+	const char *folder; /* of kept indexes */
+	json_t *manifest;
+	uint32_t manifest_crc;
+	struct view_file *files; /* the builder's; views have copies */
+	size_t n_files;
+};
+
+/* A session as far as it was indexed at an instant; never changed. The loop's thread holds and releases it. */
 struct view {
+	unsigned int refs;
+	struct view_opening *opening; /* who makes it; set until it is shown */
+	struct view_session *of;
+	const json_t *manifest; /* borrowed from it */
+	struct view_file *files; /* names and descriptors are borrowed from it */
+	size_t n_files;
+	bool is_complete;
+	uint64_t done, bytes; /* of the files */
+	struct buf catalogue;
+	char build[BUILD_TEXT];
+};
+
+/* A session that a viewer opens: the loop's side in views.c, the worker's in build.c. */
+struct view_opening {
 	char *session;
 	struct buf manifest_text;
-	struct view *next; /* in struct views */
-	struct views *owner; /* NULL: forgotten */
-	unsigned int refs; /* loop thread */
-	enum view_state state; /* loop thread */
+	/* the loop's: */
+	struct view_opening *next;
+	struct views *owner;
+	bool is_dropped; /* no longer in its list */
+	unsigned int refs;
+	enum view_state state;
 	struct err why;
 	int rc;
 	int64_t used_mono_ns;
-	/* the worker that builds it: */
+	struct view *shown,
+		*before; /* the newest, and the one before, which questions under way have; or NULL */
+	/* the worker's: */
+	struct loop *loop; /* to post to */
 	const char *folder;
 	uint64_t kept_bytes;
 	struct store *store;
+	/* both threads': */
 	atomic_bool is_stopped;
 	_Atomic uint64_t done, bytes;
-	/* from VIEW_READY on, never changed: */
-	json_t *manifest;
-	struct view_file *files;
-	size_t n_files;
-	struct buf catalogue;
-	char build[BUILD_TEXT + 1];
 };
 
-/* build.c: opens the files, builds the indexes that are missing, writes the catalogue. A worker. */
-MUST_CHECK int view_make(struct view *view, struct err *e);
-void view_close(struct view *view); /* closes and frees what view_make() made */
+/* build.c: opens the files, builds the indexes that are missing; shows views, the last of which is complete. A worker. */
+MUST_CHECK int view_make(struct view_opening *o, struct err *e);
+
+/* views.c: posted with a struct view, which is taken: it is the newest one of its opening from now on. */
+void view_show(void *arg);
+
+/* parts.c: of what views are made. */
+MUST_CHECK int view_session_new(struct view_session **out, const struct view_opening *o,
+				struct err *e);
+void view_session_unref(struct view_session *s);
+struct view_index *view_index_new(void); /* empty, with one reference */
+struct view_index *view_index_ref(struct view_index *index);
+void view_index_unref(struct view_index *index); /* NULL is fine */
+MUST_CHECK int view_index_open(struct view_index **out, const char *path, uint64_t source_bytes,
+			       struct err *e);
+
+/* The session with the indexes that its files have now; `nothing` stands for those that have none. One reference. */
+struct view *view_new(struct view_session *s, struct view_index *nothing, struct view_opening *o,
+		      bool is_complete);
+
+/* kept.c: the folder of indexes. */
+char *view_index_path(const struct view_session *s, const char *file); /* free it */
 void view_remove_indexes(const char *folder, const char *session);
+
+/* Removes sessions' indexes until at most so many bytes are left, those that were opened longest ago first, but not this session's. */
+void view_bound_kept(const char *folder, const char *session, uint64_t kept_bytes);
 
 /* catalogue.c */
 void catalogue_write(struct view *view);

@@ -11,13 +11,13 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-/* Sessions that stay open beside those that are in use: each holds two descriptors a file. */
+/* Sessions that stay open: each holds a descriptor a file. */
 #define OPEN_MAX 4
 
 struct views {
 	struct views_env env;
-	struct view *all; /* the newest first */
-	bool is_building;
+	struct view_opening *all; /* the newest first */
+	bool is_building; /* a worker has one of them, or one that was dropped */
 	bool is_stopped;
 };
 
@@ -29,53 +29,68 @@ struct views *views_new(const struct views_env *env)
 	return v;
 }
 
-static void free_view(struct view *view)
+static void unref(struct view_opening *o)
 {
-	view_close(view);
-	free(view->session);
-	buf_release(&view->manifest_text);
-	free(view);
+	if (--o->refs)
+		return;
+	view_release(o->shown);
+	view_release(o->before);
+	free(o->session);
+	buf_release(&o->manifest_text);
+	free(o);
 }
 
-static void unref(struct view *view)
+/* Takes it off the list; a worker that still builds it keeps it, and ends soon. */
+static void drop(struct views *v, struct view_opening *o)
 {
-	if (!--view->refs)
-		free_view(view);
-}
+	struct view_opening **at = &v->all;
 
-void view_release(struct view *view)
-{
-	if (view)
-		unref(view);
-}
-
-/* Takes it off the list; who uses it keeps it. */
-static void drop(struct views *v, struct view *view)
-{
-	struct view **at = &v->all;
-
-	while (*at != view)
+	while (*at != o)
 		at = &(*at)->next;
-	*at = view->next;
-	view->owner = NULL;
-	atomic_store(&view->is_stopped, true);
-	unref(view);
+	*at = o->next;
+	o->is_dropped = true;
+	atomic_store(&o->is_stopped, true);
+	unref(o);
 }
 
 static void close_oldest(struct views *v)
 {
-	struct view *oldest = NULL;
+	struct view_opening *oldest = NULL;
 	size_t n = 0;
 
-	for (struct view *view = v->all; view; view = view->next) {
-		if (view->state != VIEW_READY && view->state != VIEW_FAILED)
+	for (struct view_opening *o = v->all; o; o = o->next) {
+		if (o->state != VIEW_READY && o->state != VIEW_FAILED)
 			continue;
 		n++;
-		if (view->refs == 1 && (!oldest || view->used_mono_ns < oldest->used_mono_ns))
-			oldest = view;
+		if (!oldest || o->used_mono_ns < oldest->used_mono_ns)
+			oldest = o;
 	}
-	if (n > OPEN_MAX && oldest)
+	if (n > OPEN_MAX)
 		drop(v, oldest);
+}
+
+/* ---- the newest view ---- */
+
+void view_show(void *arg)
+{
+	struct view *view = arg;
+	struct view_opening *o = view->opening;
+
+	view->opening = NULL;
+	view_release(o->before);
+	o->before = o->shown;
+	o->shown = view;
+}
+
+static bool has_build(const struct view *view, const char *build)
+{
+	return view && !strcmp(view->build, build);
+}
+
+static struct view *ref(struct view *view)
+{
+	view->refs++;
+	return view;
 }
 
 /* ---- building ---- */
@@ -84,111 +99,127 @@ static void build_next(struct views *v);
 
 static void run_build(void *arg)
 {
-	struct view *view = arg;
+	struct view_opening *o = arg;
 
-	view->rc = view_make(view, &view->why);
+	o->rc = view_make(o, &o->why);
 }
 
 static void done_build(void *arg)
 {
-	struct view *view = arg;
-	struct views *v = view->owner;
+	struct view_opening *o = arg;
+	struct views *v = o->owner;
 
-	view->state = view->rc ? VIEW_FAILED : VIEW_READY;
-	if (view->rc)
-		log_warn("AGG-VIEW", "session=%s state=failed reason=\"%s\"", view->session,
-			 view->why.msg);
-	if (v) {
+	o->state = o->rc ? VIEW_FAILED : VIEW_READY;
+	if (o->rc)
+		log_warn("AGG-VIEW", "session=%s state=failed reason=\"%s\"", o->session,
+			 o->why.msg);
+	if (!o->is_dropped)
 		close_oldest(v);
-		v->is_building = false;
-		build_next(v);
-	}
-	unref(view);
+	unref(o);
+	v->is_building = false;
+	build_next(v);
 }
 
+/* One at a time: so no two workers write the indexes of one session. */
 static void build_next(struct views *v)
 {
-	struct view *view = NULL;
+	struct view_opening *oldest = NULL;
 
 	if (v->is_building || v->is_stopped)
 		return;
-	for (struct view *at = v->all; at; at = at->next) {
-		if (at->state == VIEW_WAITING)
-			view = at; /* the oldest of them */
+	for (struct view_opening *o = v->all; o; o = o->next) {
+		if (o->state == VIEW_WAITING)
+			oldest = o;
 	}
-	if (!view)
+	if (!oldest)
 		return;
 	v->is_building = true;
-	view->state = VIEW_BUILDING;
-	view->refs++;
-	jobs_request(v->env.jobs, run_build, done_build, view);
+	oldest->state = VIEW_BUILDING;
+	oldest->refs++;
+	jobs_request(v->env.jobs, run_build, done_build, oldest);
 }
 
-static struct view *find(const struct views *v, const char *session)
+static struct view_opening *find(const struct views *v, const char *session)
 {
-	struct view *view = v->all;
+	struct view_opening *o = v->all;
 
-	while (view && strcmp(view->session, session))
-		view = view->next;
-	return view;
+	while (o && strcmp(o->session, session))
+		o = o->next;
+	return o;
 }
 
-static struct view *add(struct views *v, const char *session, const char *manifest, size_t len)
+static struct view_opening *add(struct views *v, const char *session, const char *manifest,
+				size_t len)
 {
-	struct view *view = xcalloc(1, sizeof(*view));
+	struct view_opening *o = xcalloc(1, sizeof(*o));
 
-	view->session = xstrdup(session);
-	buf_add(&view->manifest_text, manifest, len);
-	view->owner = v;
-	view->refs = 1;
-	view->folder = v->env.folder;
-	view->kept_bytes = v->env.kept_bytes;
-	view->store = v->env.store->store;
-	view->next = v->all;
-	v->all = view;
+	o->session = xstrdup(session);
+	buf_add(&o->manifest_text, manifest, len);
+	o->owner = v;
+	o->refs = 1;
+	o->folder = v->env.folder;
+	o->kept_bytes = v->env.kept_bytes;
+	o->store = v->env.store->store;
+	o->loop = v->env.jobs->loop;
+	o->next = v->all;
+	v->all = o;
 	build_next(v);
-	return view;
+	return o;
 }
 
 /* ---- the front door ---- */
 
 void views_open(struct views *v, const char *session, const char *manifest, size_t len,
-		struct view **out, struct view_progress *progress)
+		const char *known_build, struct view **out, struct view_progress *progress)
 {
-	struct view *view = find(v, session);
+	struct view_opening *o = find(v, session);
 
 	*out = NULL;
-	if (view &&
-	    (view->manifest_text.len != len || memcmp(view->manifest_text.data, manifest, len))) {
-		if (view->state == VIEW_BUILDING)
-			v->is_building = false; /* its end will find no owner */
-		drop(v, view);
-		view = NULL;
+	if (o && (o->manifest_text.len != len || memcmp(o->manifest_text.data, manifest, len))) {
+		drop(v, o);
+		o = NULL;
 	}
-	if (!view)
-		view = add(v, session, manifest, len);
-	view->used_mono_ns = now_mono_ns();
-	progress->state = view->state;
-	progress->done = atomic_load(&view->done);
-	progress->bytes = atomic_load(&view->bytes);
-	if (view->state == VIEW_READY) {
-		view->refs++;
-		*out = view;
-	} else if (view->state == VIEW_FAILED) {
-		progress->why = view->why;
-		drop(v, view);
+	if (!o)
+		o = add(v, session, manifest, len);
+	o->used_mono_ns = now_mono_ns();
+	progress->state = o->state;
+	progress->done = atomic_load(&o->done);
+	progress->bytes = atomic_load(&o->bytes);
+	if (o->state == VIEW_FAILED) {
+		progress->why = o->why;
+		drop(v, o);
+		return;
 	}
+	if (o->shown &&
+	    (o->shown->is_complete || !known_build || !has_build(o->shown, known_build)))
+		*out = ref(o->shown);
 }
 
 struct view *views_find(struct views *v, const char *session, const char *build)
 {
-	struct view *view = find(v, session);
+	struct view_opening *o = find(v, session);
 
-	if (!view || view->state != VIEW_READY || strcmp(view->build, build))
+	if (!o)
 		return NULL;
-	view->used_mono_ns = now_mono_ns();
-	view->refs++;
-	return view;
+	o->used_mono_ns = now_mono_ns();
+	if (has_build(o->before, build))
+		return ref(o->before);
+	if (!has_build(o->shown, build))
+		return NULL;
+	if (o->shown->is_complete) { /* once it is asked, the one before is not needed */
+		view_release(o->before);
+		o->before = NULL;
+	}
+	return ref(o->shown);
+}
+
+void views_drop(struct views *v, const struct view *view)
+{
+	struct view_opening *o = find(v, view->of->name);
+
+	log_warn("AGG-VIEW", "session=%s state=damaged", view->of->name);
+	if (o)
+		drop(v, o);
 }
 
 struct forget {
@@ -213,15 +244,11 @@ static void done_forget(void *arg)
 
 void views_forget(struct views *v, const char *session)
 {
-	struct view *view = find(v, session);
+	struct view_opening *o = find(v, session);
 	struct forget *f = xcalloc(1, sizeof(*f));
 
-	if (view) {
-		if (view->state == VIEW_BUILDING)
-			v->is_building = false;
-		drop(v, view);
-		build_next(v);
-	}
+	if (o)
+		drop(v, o);
 	*f = (struct forget){ v->env.folder, xstrdup(session) };
 	jobs_work(v->env.jobs, run_forget, done_forget, f);
 }
@@ -229,8 +256,8 @@ void views_forget(struct views *v, const char *session)
 void views_stop(struct views *v)
 {
 	v->is_stopped = true;
-	for (struct view *view = v->all; view; view = view->next)
-		atomic_store(&view->is_stopped, true);
+	for (struct view_opening *o = v->all; o; o = o->next)
+		atomic_store(&o->is_stopped, true);
 }
 
 void views_free(struct views *v)

@@ -8,12 +8,14 @@ import http.client
 import pathlib
 import re
 import sys
+import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from ceph import Ceph  # noqa: E402
 from fault_proxy import FaultProxy, Handler  # noqa: E402
 from lib import xspace  # noqa: E402
-from lib.cluster import SLOW, Cluster, main  # noqa: E402
+from lib.cluster import SLOW, Cluster, main, wait_until  # noqa: E402
+from lib.command import Command  # noqa: E402
 from lib.memory import knows  # noqa: E402
 from servers import SECRET, SERVERS, ACCOUNT_KEY, account_sas  # noqa: E402
 
@@ -42,6 +44,9 @@ class Watched(FaultProxy):
         super().__init__(server.endpoint)
         self.RequestHandlerClass = WatchedHandler
         self.server, self.own, self.puts = server, collections.Counter(), []
+        self.ended, self.held = set(), []  # upload sessions that were revoked; puts that wait
+        self.go = threading.Event()
+        self.go.set()
         self.begin()
 
     def begin(self, lose=()):
@@ -56,9 +61,19 @@ class Watched(FaultProxy):
             return "lost" if self.step - 1 in self.lose else None
 
     def early(self, command, path):
-        """As Google's own server; this one says only after the put that the key is there."""
-        if STORE == "gcs" and command == "POST" and self.is_there(re.search(r"[?&]name=([^&]*)", path)[1]):
+        """As Google's own server; this one says only after the put that the key is there, and a DELETE ends no session."""
+        if STORE != "gcs":
+            return None
+        if command == "POST" and self.is_there(re.search(r"[?&]name=([^&]*)", path)[1]):
             return 412, [("Content-Length", "0")], b""
+        if command == "DELETE" and is_grant(path):
+            self.ended.add(path)
+        if command == "PUT" and is_grant(path) and is_file(path):
+            if not self.go.is_set():
+                self.held.append(path)
+                self.go.wait(60 * SLOW)
+            if path in self.ended:
+                return 499, [("Content-Length", "0")], b""
 
     def note(self, handler, body, status, headers, data):
         path = handler.path
@@ -77,9 +92,9 @@ class Watched(FaultProxy):
         connection.close()
         return status == 200
 
-    def use(self, put, path=None, body=None, without=None):
+    def use(self, put, path=None, body=None, without=None, to=None):
         """The status of one more request with an agent's grant."""
-        connection = http.client.HTTPConnection(self.upstream, timeout=60)
+        connection = http.client.HTTPConnection(to or self.upstream, timeout=60)
         headers = {k: v for k, v in put.headers.items() if k.lower() not in ("content-length", "connection", without)}
         connection.request("PUT", path or put.path, put.body if body is None else body, headers)
         status = connection.getresponse().status
@@ -169,6 +184,35 @@ def test_lost_answers(c, proxy):
     print(f"{STORE}: {2 * steps} captures with lost answers", flush=True)
 
 
+def hold(c, proxy, then):
+    """A capture whose agent is in the middle of its put: the session is revoked because of what `then` does."""
+    proxy.begin()
+    proxy.held.clear()
+    proxy.go.clear()
+    command = Command(c, f"held-{then.__name__}", "--duration", "200ms", "--hosts", HOSTS[0])
+    wait_until("a put under way", lambda: proxy.held)
+    then(next(q["session"] for q in c.get("/api/v1/captures")["captures"] if q["state"] == "uploading"))
+    wait_until("the session to be revoked", lambda: proxy.held[0] in proxy.ended)
+    proxy.go.set()
+    return command.finish()[1]
+
+
+def test_revoked(c, proxy):
+    """A host's part ends while its grant is open: cancelled, and by an agent that is killed. Then the grant is of no use."""
+    def cancel(session):
+        assert "data is dropped" in c.tutti("cancel", session, check=0)[1]
+
+    def kill(_):
+        c.kill(HOSTS[0])
+    for then in cancel, kill:
+        doc = hold(c, proxy, then)
+        path = proxy.held[0]
+        name = re.search(r"[?&]name=([^&]*)", path)[1]
+        assert proxy.use(Put(path, {}, b"x", 0), to=proxy.endpoint.split("//")[1]) == 499 and not proxy.is_there(name), (doc, path)
+    assert not is_grant(c.logs_text()), "a grant in a log"
+    print(f"{STORE}: {next(m for m in c.metrics() if m.startswith('tutti_grants_revoked_total '))}", flush=True)
+
+
 def test_no_grants(c, proxy):
     """With a SAS all bytes pass through the aggregator."""
     sas = {"AZURE_STORAGE_SAS_TOKEN": account_sas("rwdlc", 3600 * SLOW)}
@@ -187,6 +231,8 @@ def test_store():
             test_captures(c, proxy, [SECRET, ACCOUNT_KEY, env.get("AWS_SECRET_ACCESS_KEY", SECRET)])
             test_lost_answers(c, proxy)
             test_check(c, server)
+            if STORE == "gcs":
+                test_revoked(c, proxy)
         if STORE == "azurite":
             proxy.begin()
             with Cluster() as c:

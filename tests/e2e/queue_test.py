@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Captures that want the same framework profiler at the same time: shared if they are the same, else one after the other."""
 import json
-import os
-import subprocess
 import urllib.error
 import urllib.request
 
 from lib.cluster import BIN, SLOW, Cluster, main, wait_until
+from lib.command import Command
 
 
 def profiled_agent(c, host):
@@ -21,19 +20,6 @@ def start_profiled(c, *hosts):
         wait_until("the profiler", port_file.exists)
         profiled_agent(c, host)
     c.wait_hosts(len(hosts))
-
-
-class Command:
-    """`tutti capture`, or another verb, in the background."""
-
-    def __init__(self, c, name, *flags, verb="capture"):
-        self.out, self.err = c.dir / f"{name}.json", c.dir / f"{name}.err"
-        self.p = subprocess.Popen([BIN / "tutti", verb, "--json", *flags], stdout=open(self.out, "w"),
-                                  stderr=open(self.err, "w"), env={**os.environ, "TUTTI_SERVER": c.url})
-
-    def finish(self):
-        code = self.p.wait(100 * SLOW)
-        return code, json.loads(self.out.read_text()), self.err.read_text()
 
 
 def begin_long(c, *flags):

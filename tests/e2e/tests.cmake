@@ -70,6 +70,7 @@ if(NOT TUTTI_SANITIZE STREQUAL thread)	# all attacks: the release preset; the qu
 endif()
 e2e_test(page "e2e")
 e2e_test(view "e2e")
+e2e_test(view_progress "e2e")
 e2e_test(schema "e2e")
 e2e_test(jax "e2e;jax")
 e2e_test(distributed "e2e;jax")

@@ -14,22 +14,27 @@ let turn = 0; // a new address ends what an older one still waits for
 
 function notice(...children: (Node | string)[]): void { byId("v-notices").replaceChildren(el("p", {}, ...children)); }
 
-/* Asks until the session's indexes are made; null when it cannot be shown, or when the reader has gone elsewhere. */
-async function open(session: string, mine: number): Promise<Catalogue | null> {
-  while (turn === mine) {
+/* Asks until the session is indexed whole, and shows what is there on the way. Ends when it cannot be shown, or when the reader has gone
+   elsewhere. */
+async function follow(session: string, mine: number, show: (doc: Catalogue) => void): Promise<void> {
+  for (let build = ""; ; await new Promise((resolve) => setTimeout(resolve, 200))) {
     let doc;
     try {
-      const answer = await send(`sessions/${session}/view`);
+      const answer = await send(`sessions/${session}/view${build && `?build=${build}`}`);
       doc = await answer.json();
-      if (!answer.ok) { notice(doc.error, " ", el("a", { href: "#/", textContent: "All sessions" })); return null; }
-      if (doc.state === "ready") return doc;
-      notice(doc.state === "waiting" ? "Another session is being prepared first." : `Preparing ${bytes(doc.done_bytes)} of ${bytes(doc.bytes)} `, el("progress", { max: doc.bytes || 1, value: doc.done_bytes }));
+      if (turn !== mine) return;
+      if (!answer.ok) return notice(doc.error, " ", el("a", { href: "#/", textContent: "All sessions" }));
     } catch {
-      notice("The aggregator does not answer; trying again.");
+      if (turn !== mine) return;
+      if (!view) notice("The aggregator does not answer; trying again.");
+      continue;
     }
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    if (doc.hosts) show(doc);
+    else if (view) view.showProgress(doc.done_bytes, doc.bytes);
+    else notice(doc.state === "waiting" ? "Another session is being prepared first." : `Preparing ${bytes(doc.done_bytes)} of ${bytes(doc.bytes)} `, el("progress", { max: doc.bytes || 1, value: doc.done_bytes }));
+    if (doc.state === "ready") return;
+    build = doc.build ?? build;
   }
-  return null;
 }
 
 async function showSession(session: string, query: URLSearchParams, again: boolean): Promise<void> {
@@ -39,8 +44,10 @@ async function showSession(session: string, query: URLSearchParams, again: boole
   view = null;
   shown = session;
   byId("v-name").textContent = session;
-  const doc = await open(session, mine);
-  if (doc && turn === mine) view = new View(doc, query, () => showSession(session, new URLSearchParams(location.hash.split("?")[1]), true));
+  await follow(session, mine, (doc) => {
+    if (view) view.refine(doc);
+    else view = new View(doc, query, () => showSession(session, new URLSearchParams(location.hash.split("?")[1]), true));
+  });
 }
 
 function route(): void {

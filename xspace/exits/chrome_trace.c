@@ -23,8 +23,8 @@ struct chrome_trace {
 	bool is_begun; /* an event has been written */
 	unsigned int pid, tid; /* of the plane, of the line's first lane */
 	const struct exit_host *host;
-	char plane[1024], line[1024];
-	struct lanes_pod pod;
+	const struct lanes_plane *plane;
+	char line[1024];
 	bool plane_is_told;
 	uint32_t n_lanes; /* that are told */
 	struct lanes_names names, stat_names;
@@ -117,42 +117,31 @@ static int put_name(struct chrome_trace *t, const char *what, unsigned int tid, 
 
 /* ---- the visitor ---- */
 
-static int on_plane(void *arg, const struct xs_plane *plane)
+static int on_plane(void *arg, const struct lanes_plane *plane)
 {
 	struct chrome_trace *t = arg;
 
-	snprintf(t->plane, sizeof(t->plane), "%s", plane->name);
-	t->pod = (struct lanes_pod){ 0 };
+	t->plane = plane;
 	t->plane_is_told = false;
 	t->tid = 0;
 	t->n_lanes = 0;
 	return 0;
 }
 
-static int on_plane_stat(void *arg, const struct xs_stat *s)
+static int on_line(void *arg, const struct xs_line *line)
 {
 	struct chrome_trace *t = arg;
-
-	lanes_take_pod(&t->pod, &t->stat_names, s);
-	return 0;
-}
-
-static int on_line(void *arg, const struct xs_line *line, bool is_counters)
-{
-	struct chrome_trace *t = arg;
-	char title[1200], name[1400];
+	char name[1400];
 
 	t->tid += t->n_lanes;
 	t->n_lanes = 0;
-	(void)is_counters;
 	snprintf(t->line, sizeof(t->line), "%s", line->display_name);
 	if (t->plane_is_told)
 		return 0;
 	t->plane_is_told = true;
 	t->pid++;
 	t->tid = 1;
-	lanes_title(t->plane, &t->pod, title, sizeof(title));
-	snprintf(name, sizeof(name), "%.128s %s", t->host->name, title);
+	snprintf(name, sizeof(name), "%.128s %s", t->host->name, t->plane->title);
 	return put_name(t, "process_name", 0, name);
 }
 
@@ -256,14 +245,6 @@ static int on_begin(void *arg, const struct lane_event *ev)
 	return end_event(t);
 }
 
-static int on_end(void *arg, uint32_t lane, int64_t end_ns)
-{
-	(void)arg;
-	(void)lane;
-	(void)end_ns;
-	return 0;
-}
-
 static int on_sample(void *arg, uint32_t name, int64_t at_ns, double value)
 {
 	struct chrome_trace *t = arg;
@@ -299,22 +280,15 @@ int chrome_trace_add(struct chrome_trace *t, const struct exit_host *host,
 {
 	static const struct lanes_visitor visitor = {
 		.plane = on_plane,
-		.plane_stat = on_plane_stat,
 		.line = on_line,
 		.begin = on_begin,
-		.end = on_end,
 		.sample = on_sample,
 	};
-	struct lanes_result result = { 0 };
-	int rc;
 
 	t->e = e;
 	t->host = host;
-	rc = lanes_read(in, &t->conf.filter, &visitor, t, &t->names, &t->stat_names, &result, e);
-	t->counts.filtered += result.filtered;
-	t->counts.untimed += result.untimed;
-	t->counts.left_out += result.left_out;
-	return rc;
+	return lanes_read(in, &t->conf.filter, &visitor, t, &t->names, &t->stat_names, &t->counts,
+			  e);
 }
 
 int chrome_trace_end(struct chrome_trace *t, struct exit_counts *counts, struct err *e)

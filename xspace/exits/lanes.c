@@ -8,6 +8,7 @@
 
 #include "base/clean_text.h"
 #include "base/mem.h"
+#include "xspace/text.h"
 
 #define TIME_MAX_PS (INT64_C(1) << 60) /* beyond it an event has no place */
 
@@ -30,9 +31,9 @@ struct lanes {
 	const struct lanes_visitor *v;
 	void *arg;
 	struct lanes_names *names, *stat_names;
-	struct lanes_result *result;
-	struct xs_plane plane; /* borrowed from the reading, for as long as it is the present one */
-	char plane_name[1024];
+	struct exit_counts *counts;
+	struct lanes_plane plane; /* the present one */
+	char pod[96], rank[32]; /* of its process; empty without */
 	struct xs_line line;
 	char line_name[1024], display_name[1024];
 	bool is_counters, is_told; /* the visitor knows the line */
@@ -84,6 +85,28 @@ static int on_stat_name(void *arg, int64_t id, const char *name, size_t len)
 	return add_name(l, l->stat_names, id, name, len);
 }
 
+bool lanes_is_stat(const struct lanes_names *stat_names, const struct xs_stat *s, const char *name)
+{
+	const char *own;
+	size_t len;
+
+	if (s->metadata_id == LANES_NO_NAME)
+		return false;
+	own = lanes_text(stat_names, (uint32_t)s->metadata_id, &len);
+	return text_equals(own, len, name);
+}
+
+const char *lanes_stat_text(const struct lanes_names *stat_names, const struct xs_stat *s,
+			    size_t *len)
+{
+	*len = 0;
+	if (s->kind == XS_REF && s->u != LANES_NO_NAME)
+		return lanes_text(stat_names, (uint32_t)s->u, len);
+	if (s->kind == XS_STR)
+		*len = s->len;
+	return s->kind == XS_STR ? (const char *)s->bytes : "";
+}
+
 /* ---- lanes ---- */
 
 static int close_until(struct lanes *l, size_t lane, int64_t ns)
@@ -91,8 +114,11 @@ static int close_until(struct lanes *l, size_t lane, int64_t ns)
 	struct lane *at = &l->lanes[lane];
 	int rc = 0;
 
-	while (!rc && at->n && at->ends[at->n - 1] <= ns)
-		rc = l->v->end(l->arg, (uint32_t)lane, at->ends[--at->n]);
+	while (!rc && at->n && at->ends[at->n - 1] <= ns) {
+		int64_t end_ns = at->ends[--at->n];
+
+		rc = l->v->end ? l->v->end(l->arg, (uint32_t)lane, end_ns) : 0;
+	}
 	return rc;
 }
 
@@ -135,7 +161,7 @@ static int give_event(struct lanes *l, const struct held *h)
 	if (rc)
 		return rc;
 	if (lane == EXIT_LANES_MAX) {
-		l->result->left_out++;
+		l->counts->left_out++;
 		return 0;
 	}
 	if (lane == l->n_lanes)
@@ -277,6 +303,8 @@ static double value_of(const struct xs_stat *s)
 
 static int give_sample(struct lanes *l, const struct xs_event *ev, int64_t start_ps)
 {
+	if (!l->v->sample)
+		return 0;
 	for (size_t i = 0; i < ev->n_stats; i++) {
 		enum xs_stat_kind kind = ev->stats[i].kind;
 
@@ -284,7 +312,7 @@ static int give_sample(struct lanes *l, const struct xs_event *ev, int64_t start
 			return l->v->sample(l->arg, number_of(l->names, ev->metadata_id),
 					    floor_ns(start_ps), value_of(&ev->stats[i]));
 	}
-	l->result->left_out++;
+	l->counts->left_out++;
 	return 0;
 }
 
@@ -295,19 +323,19 @@ static int on_event(void *arg, const struct xs_event *ev)
 	int rc = 0;
 
 	if (ev->is_aggregate) {
-		l->result->untimed++;
+		l->counts->untimed++;
 		return 0;
 	}
 	if (!place(l, ev, &start_ps, &end_ps)) {
-		l->result->left_out++;
+		l->counts->left_out++;
 		return 0;
 	}
 	if (!passes(l, start_ps, end_ps)) {
-		l->result->filtered++;
+		l->counts->filtered++;
 		return 0;
 	}
 	if (!l->is_told)
-		rc = l->v->line(l->arg, &l->line, l->is_counters);
+		rc = l->v->line(l->arg, &l->line);
 	l->is_told = true;
 	if (rc)
 		return rc;
@@ -322,27 +350,53 @@ static int on_plane(void *arg, const struct xs_plane *p)
 
 	clear_names(l->names);
 	clear_names(l->stat_names);
-	snprintf(l->plane_name, sizeof(l->plane_name), "%s", p->name);
-	l->plane = *p;
-	l->plane.name = l->plane_name;
-	return l->v->plane(l->arg, &l->plane);
+	l->plane = (struct lanes_plane){ .is_device = !strncmp(p->name, "/device:", 8) };
+	*l->pod = *l->rank = '\0';
+	snprintf(l->plane.name, sizeof(l->plane.name), "%s", p->name);
+	/* what agents wrote before the stat */
+	l->plane.is_sampled = !strcmp(p->name, "/host:CPU samples");
+	return 0;
 }
 
 static int on_plane_stat(void *arg, const struct xs_stat *s)
 {
 	struct lanes *l = arg;
 	struct xs_stat own = *s;
+	const char *text;
+	size_t len;
 
 	own.metadata_id = stat_name_of(l, s->metadata_id);
-	return l->v->plane_stat ? l->v->plane_stat(l->arg, &own) : 0;
+	if (s->kind == XS_REF)
+		own.u = (uint64_t)stat_name_of(l, (int64_t)s->u);
+	if (lanes_is_stat(l->stat_names, &own, "process_id")) {
+		l->plane.has_process = s->kind == XS_INT || s->kind == XS_UINT;
+		l->plane.process_id = s->i;
+	} else if (lanes_is_stat(l->stat_names, &own, "tracer")) {
+		text = lanes_stat_text(l->stat_names, &own, &len);
+		l->plane.is_sampled = text_equals(text, len, "cpu");
+	} else if (lanes_is_stat(l->stat_names, &own, "pod")) {
+		text = lanes_stat_text(l->stat_names, &own, &len);
+		clean_text(l->pod, sizeof(l->pod), text, len);
+	} else if (lanes_is_stat(l->stat_names, &own, "rank") && s->kind == XS_INT) {
+		snprintf(l->rank, sizeof(l->rank), " rank %" PRId64, s->i);
+	}
+	return 0;
 }
 
 static int on_lines(void *arg)
 {
-	const struct lanes *l = arg;
-	bool is_device = !strncmp(l->plane_name, "/device:", 8);
+	struct lanes *l = arg;
+	struct lanes_plane *p = &l->plane;
+	int rc;
 
-	return is_device ? l->filter->no_devices : l->filter->no_hosts;
+	if (*l->pod)
+		snprintf(p->title, sizeof(p->title), "%s (%s%s)", p->name, l->pod, l->rank);
+	else
+		snprintf(p->title, sizeof(p->title), "%s", p->name);
+	rc = l->v->plane(l->arg, p);
+	if (rc)
+		return rc;
+	return l->plane.is_device ? l->filter->no_devices : l->filter->no_hosts;
 }
 
 static int on_line(void *arg, const struct xs_line *line)
@@ -360,7 +414,7 @@ static int on_line(void *arg, const struct xs_line *line)
 	l->is_told = false;
 	l->is_sorted = true;
 	l->n_events = 0;
-	return f->wants && !f->wants(f->arg, l->plane_name, name);
+	return f->wants && !f->wants(f->arg, l->plane.name, name);
 }
 
 static void clear_lanes(struct lanes *l)
@@ -381,16 +435,9 @@ static int on_line_end(void *arg)
 	return rc;
 }
 
-static int on_plane_end(void *arg)
-{
-	struct lanes *l = arg;
-
-	return l->v->plane_end ? l->v->plane_end(l->arg) : 0;
-}
-
 int lanes_read(const struct xs_source *in, const struct exit_filter *filter,
 	       const struct lanes_visitor *v, void *arg, struct lanes_names *names,
-	       struct lanes_names *stat_names, struct lanes_result *result, struct err *e)
+	       struct lanes_names *stat_names, struct exit_counts *counts, struct err *e)
 {
 	static const struct xs_visitor visitor = {
 		.plane_begin = on_plane,
@@ -401,7 +448,6 @@ int lanes_read(const struct xs_source *in, const struct exit_filter *filter,
 		.line_begin = on_line,
 		.event = on_event,
 		.line_end = on_line_end,
-		.plane_end = on_plane_end,
 		.want_stats = true,
 	};
 	struct lanes l = { .filter = filter,
@@ -409,7 +455,7 @@ int lanes_read(const struct xs_source *in, const struct exit_filter *filter,
 			   .arg = arg,
 			   .names = names,
 			   .stat_names = stat_names,
-			   .result = result,
+			   .counts = counts,
 			   .e = e };
 	int rc;
 
@@ -424,35 +470,4 @@ int lanes_read(const struct xs_source *in, const struct exit_filter *filter,
 	free(l.held);
 	free(l.lanes);
 	return rc;
-}
-
-/* ---- pods ---- */
-
-void lanes_take_pod(struct lanes_pod *pod, const struct lanes_names *stat_names,
-		    const struct xs_stat *s)
-{
-	size_t len;
-	const char *name;
-
-	if (s->metadata_id == LANES_NO_NAME)
-		return;
-	name = lanes_text(stat_names, (uint32_t)s->metadata_id, &len);
-	if (len == 3 && !memcmp(name, "pod", 3) && s->kind == XS_STR) {
-		clean_text(pod->name, sizeof(pod->name), (const char *)s->bytes, s->len);
-	} else if (len == 4 && !memcmp(name, "rank", 4) && s->kind == XS_INT) {
-		pod->rank = s->i;
-		pod->has_rank = true;
-	}
-}
-
-void lanes_title(const char *plane, const struct lanes_pod *pod, char *out, size_t size)
-{
-	char rank[32] = "";
-
-	if (pod->has_rank)
-		snprintf(rank, sizeof(rank), " rank %" PRId64, pod->rank);
-	if (*pod->name)
-		snprintf(out, size, "%s (%s%s)", plane, pod->name, rank);
-	else
-		snprintf(out, size, "%s", plane);
 }

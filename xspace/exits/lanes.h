@@ -27,19 +27,26 @@ struct lane_event {
 };
 #define LANES_NO_NAME UINT32_MAX
 
-struct lanes;
+/* What exits want to know of a plane, its stats among it. */
+struct lanes_plane {
+	char name[1024];
+	char title[1200]; /* "/host:CPU [4711] (train-0 rank 3)": with the pod of its process */
+	bool is_device; /* "/device:..." */
+	bool has_process;
+	int64_t process_id; /* the stat `process_id` */
+	bool is_sampled; /* its events are samples of the tracer cpu (docs/format.md) */
+};
 
 /* Called in this order: plane, then for each line with an event that goes out: line, and begin and end for its events or
- * sample; then plane_end. A negative result ends the reading and becomes its result. */
+ * sample. All names of a plane are known when plane is called. A negative result ends the reading and becomes its result. */
 struct lanes_visitor {
-	int (*plane)(void *arg, const struct xs_plane *p);
-	int (*plane_stat)(void *arg, const struct xs_stat *s); /* as of xs_visitor */
-	int (*line)(void *arg, const struct xs_line *l, bool is_counters);
+	int (*plane)(void *arg, const struct lanes_plane *p); /* borrowed until the next one */
+	int (*line)(void *arg, const struct xs_line *l);
 	/* In order of time, lane by lane. Without a length (start_ns == end_ns) no end() follows. */
 	int (*begin)(void *arg, const struct lane_event *ev);
-	int (*end)(void *arg, uint32_t lane, int64_t end_ns);
-	int (*sample)(void *arg, uint32_t name, int64_t at_ns, double value); /* of a counter */
-	int (*plane_end)(void *arg);
+	int (*end)(void *arg, uint32_t lane, int64_t end_ns); /* may be NULL */
+	int (*sample)(void *arg, uint32_t name, int64_t at_ns,
+		      double value); /* of a counter; may be NULL */
 };
 
 /* Of one plane: by number. */
@@ -48,14 +55,11 @@ struct lanes_names {
 	struct number_map by_id;
 };
 
-struct lanes_result {
-	uint64_t filtered, untimed, left_out;
-};
-
-/* `names` and `stat_names` hold the present plane's while the visitor is called. */
+/* What goes out of a file, and what does not: `filtered`, `untimed` and `left_out` of the counts grow. `names` and `stat_names`
+ * hold the present plane's while the visitor is called. */
 MUST_CHECK int lanes_read(const struct xs_source *in, const struct exit_filter *filter,
 			  const struct lanes_visitor *v, void *arg, struct lanes_names *names,
-			  struct lanes_names *stat_names, struct lanes_result *result,
+			  struct lanes_names *stat_names, struct exit_counts *counts,
 			  struct err *e);
 
 static inline const char *lanes_text(const struct lanes_names *n, uint32_t number, size_t *len)
@@ -66,16 +70,11 @@ static inline const char *lanes_text(const struct lanes_names *n, uint32_t numbe
 	return (const char *)n->texts.text.data + begin;
 }
 
-/* The pod of a plane's process, by the plane's stats; zeroed at each plane. */
-struct lanes_pod {
-	char name[96]; /* "" = none */
-	int64_t rank;
-	bool has_rank;
-};
-void lanes_take_pod(struct lanes_pod *pod, const struct lanes_names *stat_names,
-		    const struct xs_stat *s);
+/* Whether the stat has this name. */
+bool lanes_is_stat(const struct lanes_names *stat_names, const struct xs_stat *s, const char *name);
 
-/* "/host:CPU [4711] (train-0 rank 3)"; the plane's name alone without a pod. */
-void lanes_title(const char *plane, const struct lanes_pod *pod, char *out, size_t size);
+/* The stat's text, which may be a reference; "" if it is none. */
+const char *lanes_stat_text(const struct lanes_names *stat_names, const struct xs_stat *s,
+			    size_t *len);
 
 #endif

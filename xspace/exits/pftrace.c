@@ -86,8 +86,8 @@ struct pftrace {
 	/* the present host and plane */
 	const struct exit_host *host;
 	uint64_t host_uuid, plane_uuid, parent_uuid; /* parent: of the present line */
-	char plane[1024], process[64];
-	struct lanes_pod pod;
+	const struct lanes_plane *plane;
+	char process[64];
 	bool is_begun; /* the sequence is */
 	struct lanes_names names, stat_names;
 	uint8_t *sent_names, *sent_stats, *sent_texts; /* a flag for each name */
@@ -97,7 +97,6 @@ struct pftrace {
 	uint64_t *lane_uuids; /* by lane; 0 = none yet */
 	/* counters of the plane: uuids by name's number */
 	uint64_t *counter_uuids;
-	uint32_t stat_flow;
 	unsigned int rank;
 	struct err *e;
 };
@@ -323,9 +322,9 @@ static int find_group(struct pftrace *p, uint64_t parent, const char *name, cons
 static void name_group(const struct pftrace *p, unsigned int by, const char *line,
 		       char out[GROUP_NAME_BYTES])
 {
-	bool is_device = !strncmp(p->plane, "/device:", 8);
-	const char *const parts[] = { p->host->name, p->process, is_device ? p->plane : "host",
-				      p->plane, line };
+	const char *plane = p->plane->name;
+	const char *const parts[] = { p->host->name, p->process,
+				      p->plane->is_device ? plane : "host", plane, line };
 	size_t used = 0;
 
 	*out = '\0';
@@ -356,10 +355,8 @@ static int find_parent(struct pftrace *p, const char *line)
 	char name[GROUP_NAME_BYTES];
 	int rc;
 
-	if (!p->conf.primary && !p->conf.secondary) {
-		lanes_title(p->plane, &p->pod, name, sizeof(name));
-		return find_group(p, p->host_uuid, name, NULL, &p->parent_uuid);
-	}
+	if (!p->conf.primary && !p->conf.secondary)
+		return find_group(p, p->host_uuid, p->plane->title, NULL, &p->parent_uuid);
 	name_group(p, p->conf.primary, line, name);
 	rc = find_group(p, 0, name, NULL, &p->parent_uuid);
 	if (!rc && p->conf.secondary) {
@@ -371,36 +368,7 @@ static int find_parent(struct pftrace *p, const char *line)
 
 /* ---- the visitor ---- */
 
-static int on_plane(void *arg, const struct xs_plane *plane)
-{
-	struct pftrace *p = arg;
-
-	snprintf(p->plane, sizeof(p->plane), "%s", plane->name);
-	snprintf(p->process, sizeof(p->process), "%.60s", plane->name);
-	p->pod = (struct lanes_pod){ 0 };
-	p->sequence++;
-	p->is_begun = false;
-	return 0;
-}
-
-static int on_plane_stat(void *arg, const struct xs_stat *s)
-{
-	struct pftrace *p = arg;
-	size_t len;
-	const char *name;
-
-	lanes_take_pod(&p->pod, &p->stat_names, s);
-	if (s->metadata_id == LANES_NO_NAME)
-		return 0;
-	name = lanes_text(&p->stat_names, (uint32_t)s->metadata_id, &len);
-	if (len == 10 && !memcmp(name, "process_id", 10) &&
-	    (s->kind == XS_INT || s->kind == XS_UINT))
-		snprintf(p->process, sizeof(p->process), "%" PRId64, s->i);
-	return 0;
-}
-
-/* The tables of a plane are complete before its first line. */
-static void begin_plane(struct pftrace *p)
+static void begin_names(struct pftrace *p)
 {
 	size_t n = p->names.texts.n + 1, m = p->stat_names.texts.n + 1;
 
@@ -412,24 +380,28 @@ static void begin_plane(struct pftrace *p)
 	p->sent_stats = xcalloc(m, 1);
 	p->sent_texts = xcalloc(m, 1);
 	p->counter_uuids = xcalloc(n, sizeof(*p->counter_uuids));
-	p->stat_flow = LANES_NO_NAME;
-	for (uint32_t i = 0; i + 1 < m; i++) {
-		size_t len;
-		const char *text = lanes_text(&p->stat_names, i, &len);
-
-		if (len == 4 && !memcmp(text, "flow", 4))
-			p->stat_flow = i;
-	}
 }
 
-static int on_line(void *arg, const struct xs_line *line, bool is_counters)
+static int on_plane(void *arg, const struct lanes_plane *plane)
+{
+	struct pftrace *p = arg;
+
+	p->plane = plane;
+	snprintf(p->process, sizeof(p->process), "%.60s", plane->name);
+	if (plane->has_process)
+		snprintf(p->process, sizeof(p->process), "%" PRId64, plane->process_id);
+	p->sequence++;
+	p->is_begun = false;
+	return 0;
+}
+
+static int on_line(void *arg, const struct xs_line *line)
 {
 	struct pftrace *p = arg;
 	int rc = 0;
 
-	(void)is_counters;
 	if (!p->is_begun) {
-		begin_plane(p);
+		begin_names(p);
 		rc = begin_sequence(p);
 	}
 	snprintf(p->line, sizeof(p->line), "%s", line->display_name);
@@ -467,8 +439,8 @@ static int on_begin(void *arg, const struct lane_event *ev)
 	for (size_t i = 0; i < ev->n_stats; i++) {
 		const struct xs_stat *s = &ev->stats[i];
 
-		if (s->metadata_id == p->stat_flow && p->stat_flow != LANES_NO_NAME &&
-		    (s->kind == XS_UINT || s->kind == XS_INT)) {
+		if ((s->kind == XS_UINT || s->kind == XS_INT) &&
+		    lanes_is_stat(&p->stat_names, s, "flow")) {
 			put_fixed(&p->inner, EVENT_FLOW, s->u >> 2);
 			p->counts.flow_ends++;
 		} else {
@@ -537,13 +509,11 @@ int pftrace_add(struct pftrace *p, const struct exit_host *host, const struct xs
 {
 	static const struct lanes_visitor visitor = {
 		.plane = on_plane,
-		.plane_stat = on_plane_stat,
 		.line = on_line,
 		.begin = on_begin,
 		.end = on_end,
 		.sample = on_sample,
 	};
-	struct lanes_result result = { 0 };
 	char name[200], description[200];
 	int rc = 0;
 
@@ -554,10 +524,7 @@ int pftrace_add(struct pftrace *p, const struct exit_host *host, const struct xs
 		rc = find_group(p, 0, name, description, &p->host_uuid);
 	if (!rc)
 		rc = lanes_read(in, &p->conf.filter, &visitor, p, &p->names, &p->stat_names,
-				&result, e);
-	p->counts.filtered += result.filtered;
-	p->counts.untimed += result.untimed;
-	p->counts.left_out += result.left_out;
+				&p->counts, e);
 	return rc;
 }
 

@@ -12,7 +12,6 @@
 #include "base/mem.h"
 #include "xspace/exits/lanes.h"
 #include "xspace/exits/self_time.h"
-#include "xspace/text.h"
 
 #define FLUSH_BYTES ((size_t)1 << 20)
 
@@ -64,7 +63,7 @@ struct pprof {
 	struct buf text, message, inner, deep;
 	/* the present plane and line */
 	const struct exit_host *host;
-	bool has_process;
+	const struct lanes_plane *plane;
 	uint32_t thread; /* its node */
 	struct self_stack *stacks; /* ids are nodes */
 	struct lanes_names names, stat_names;
@@ -118,37 +117,20 @@ static uint32_t find_node(struct pprof *p, uint32_t parent, uint32_t id)
 
 /* ---- the visitor ---- */
 
-static int on_plane(void *arg, const struct xs_plane *plane)
+static int on_plane(void *arg, const struct lanes_plane *plane)
 {
 	struct pprof *p = arg;
 
-	(void)plane;
-	p->has_process = false;
+	p->plane = plane;
 	return 0;
 }
 
-/* The sampler's plane has threads of all processes, and so no process; a framework's "/host:CPU" has one. */
-static int on_plane_stat(void *arg, const struct xs_stat *s)
-{
-	struct pprof *p = arg;
-	size_t len;
-	const char *name;
-
-	if (s->metadata_id == LANES_NO_NAME)
-		return 0;
-	name = lanes_text(&p->stat_names, (uint32_t)s->metadata_id, &len);
-	p->has_process = p->has_process || text_equals(name, len, "process_id");
-	return 0;
-}
-
-/* Lines of the sampler are named "THREAD/TID". */
-static bool is_sampled(const struct pprof *p, const char *plane, const char *line)
+/* Lines of threads are named "THREAD/TID". */
+static bool is_thread(const char *line)
 {
 	const char *tid = strrchr(line, '/');
 
-	return (!strcmp(plane, "/host:CPU samples") ||
-		(!strcmp(plane, "/host:CPU") && !p->has_process)) &&
-	       tid && tid[1] && !tid[1 + strspn(tid + 1, "0123456789")];
+	return tid && tid[1] && !tid[1 + strspn(tid + 1, "0123456789")];
 }
 
 static bool wants(void *arg, const char *plane, const char *line)
@@ -156,16 +138,16 @@ static bool wants(void *arg, const char *plane, const char *line)
 	const struct pprof *p = arg;
 	const struct exit_filter *f = &p->conf.filter;
 
-	return is_sampled(p, plane, line) && (!f->wants || f->wants(f->arg, plane, line));
+	return p->plane->is_sampled && is_thread(line) &&
+	       (!f->wants || f->wants(f->arg, plane, line));
 }
 
-static int on_line(void *arg, const struct xs_line *line, bool is_counters)
+static int on_line(void *arg, const struct xs_line *line)
 {
 	struct pprof *p = arg;
 	uint32_t thread;
 	int rc;
 
-	(void)is_counters;
 	buf_reset(&p->inner);
 	buf_add(&p->inner, p->host->name, strlen(p->host->name) + 1);
 	buf_add_str(&p->inner, line->display_name);
@@ -174,16 +156,6 @@ static int on_line(void *arg, const struct xs_line *line, bool is_counters)
 	self_clear(p->stacks);
 	p->counts.tracks++;
 	return rc;
-}
-
-static const char *stat_text(const struct pprof *p, const struct xs_stat *s, size_t *len)
-{
-	*len = 0;
-	if (s->kind == XS_REF && s->u != LANES_NO_NAME)
-		return lanes_text(&p->stat_names, (uint32_t)s->u, len);
-	if (s->kind == XS_STR)
-		*len = s->len;
-	return s->kind == XS_STR ? (const char *)s->bytes : "";
 }
 
 /* Appends a text without the NULs that divide a key. */
@@ -204,15 +176,10 @@ static int find_function(struct pprof *p, const struct lane_event *ev, uint32_t 
 		name = lanes_text(&p->names, ev->name, &len);
 	for (size_t i = 0; i < ev->n_stats; i++) {
 		const struct xs_stat *s = &ev->stats[i];
-		const char *what;
-		size_t what_len;
 
-		if (s->metadata_id == LANES_NO_NAME)
-			continue;
-		what = lanes_text(&p->stat_names, (uint32_t)s->metadata_id, &what_len);
-		if (text_equals(what, what_len, "file"))
-			file = stat_text(p, s, &file_len);
-		else if (text_equals(what, what_len, "first_line") && s->kind == XS_UINT)
+		if (lanes_is_stat(&p->stat_names, s, "file"))
+			file = lanes_stat_text(&p->stat_names, s, &file_len);
+		else if (lanes_is_stat(&p->stat_names, s, "first_line") && s->kind == XS_UINT)
 			first_line = s->u;
 	}
 	buf_reset(&p->inner);
@@ -247,15 +214,6 @@ static int on_end(void *arg, uint32_t lane, int64_t end_ns)
 	(void)end_ns;
 	if (__builtin_add_overflow(p->nodes[node].ns, ns, &p->nodes[node].ns))
 		p->nodes[node].ns = INT64_MAX;
-	return 0;
-}
-
-static int on_sample(void *arg, uint32_t name, int64_t at_ns, double value)
-{
-	(void)arg;
-	(void)name;
-	(void)at_ns;
-	(void)value;
 	return 0;
 }
 
@@ -426,25 +384,17 @@ int pprof_add(struct pprof *p, const struct exit_host *host, const struct xs_sou
 {
 	static const struct lanes_visitor visitor = {
 		.plane = on_plane,
-		.plane_stat = on_plane_stat,
 		.line = on_line,
 		.begin = on_begin,
 		.end = on_end,
-		.sample = on_sample,
 	};
 	struct exit_filter filter = p->conf.filter;
-	struct lanes_result result = { 0 };
-	int rc;
 
 	filter.wants = wants;
 	filter.arg = p;
 	p->e = e;
 	p->host = host;
-	rc = lanes_read(in, &filter, &visitor, p, &p->names, &p->stat_names, &result, e);
-	p->counts.filtered += result.filtered;
-	p->counts.untimed += result.untimed;
-	p->counts.left_out += result.left_out;
-	return rc;
+	return lanes_read(in, &filter, &visitor, p, &p->names, &p->stat_names, &p->counts, e);
 }
 
 int pprof_end(struct pprof *p, struct exit_counts *counts, struct err *e)

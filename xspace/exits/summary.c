@@ -12,7 +12,6 @@
 #include "base/mem.h"
 #include "xspace/exits/lanes.h"
 #include "xspace/exits/self_time.h"
-#include "xspace/text.h"
 
 #define TOP	   15 /* names of a kind of plane */
 #define NAME_SHOWN 96 /* bytes of them */
@@ -69,19 +68,18 @@ static size_t kind_length(const char *plane)
 	return len;
 }
 
-static int on_plane(void *arg, const struct xs_plane *plane)
+static int on_plane(void *arg, const struct lanes_plane *plane)
 {
 	struct exit_summary *s = arg;
 
 	return names_add(&s->kinds, plane->name, kind_length(plane->name), &s->kind, s->e);
 }
 
-static int on_line(void *arg, const struct xs_line *line, bool is_counters)
+static int on_line(void *arg, const struct xs_line *line)
 {
 	struct exit_summary *s = arg;
 
 	(void)line;
-	(void)is_counters;
 	self_clear(s->stacks);
 	s->counts.tracks++;
 	return 0;
@@ -110,14 +108,7 @@ static int find_pair(struct exit_summary *s, uint32_t name, uint32_t *out)
 static bool is_step(const struct exit_summary *s, const struct lane_event *ev)
 {
 	for (size_t i = 0; i < ev->n_stats; i++) {
-		uint32_t number = (uint32_t)ev->stats[i].metadata_id;
-		size_t len;
-		const char *name;
-
-		if (number == LANES_NO_NAME)
-			continue;
-		name = lanes_text(&s->stat_names, number, &len);
-		if (text_equals(name, len, "step_num"))
+		if (lanes_is_stat(&s->stat_names, &ev->stats[i], "step_num"))
 			return true;
 	}
 	return false;
@@ -171,15 +162,6 @@ static int on_end(void *arg, uint32_t lane, int64_t end_ns)
 	(void)end_ns;
 	if (pair != IS_STEP)
 		add_ns(&s->times[pair].self_ns, ns);
-	return 0;
-}
-
-static int on_sample(void *arg, uint32_t name, int64_t at_ns, double value)
-{
-	(void)arg;
-	(void)name;
-	(void)at_ns;
-	(void)value;
 	return 0;
 }
 
@@ -307,18 +289,12 @@ int exit_summary_add(struct exit_summary *s, const struct exit_host *host,
 		.line = on_line,
 		.begin = on_begin,
 		.end = on_end,
-		.sample = on_sample,
 	};
-	struct lanes_result result = { 0 };
-	int rc;
 
 	s->e = e;
 	find_host(s, host->name);
-	rc = lanes_read(in, &s->conf.filter, &visitor, s, &s->names, &s->stat_names, &result, e);
-	s->counts.filtered += result.filtered;
-	s->counts.untimed += result.untimed;
-	s->counts.left_out += result.left_out;
-	return rc;
+	return lanes_read(in, &s->conf.filter, &visitor, s, &s->names, &s->stat_names, &s->counts,
+			  e);
 }
 
 int exit_summary_end(struct exit_summary *s, struct exit_counts *counts, struct err *e)

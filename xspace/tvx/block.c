@@ -122,13 +122,13 @@ static int read_head(const uint8_t *data, size_t len, size_t n, struct column_re
 	size_t at = sizeof(head);
 
 	if (len < sizeof(head) + BLOCK_TAIL)
-		return err_set(e, ERR_INVALID, "the index is damaged: a block of %zu bytes", len);
+		return err_set(e, ERR_IO, "the index is damaged: a block of %zu bytes", len);
 	memcpy(&head, data, sizeof(head));
 	for (size_t i = 0; i < COLUMNS; i++) {
 		size_t width = head.width[i];
 
 		if (width > 8 || n * width > len - BLOCK_TAIL - at)
-			return err_set(e, ERR_INVALID, "the index is damaged: a block's columns");
+			return err_set(e, ERR_IO, "the index is damaged: a block's columns");
 		c[i] = (struct column_reader){ .data = data + at,
 					       .base = head.base[i],
 					       .width = width };
@@ -173,10 +173,10 @@ int block_unpack(const uint8_t *data, const struct block *b, const struct block_
 	int rc = read_head(data, b->len, n, c, &rest, e);
 
 	if (!rc && in->is_raw && b->n_carried * sizeof(uint64_t) > b->len - BLOCK_TAIL - rest)
-		rc = err_set(e, ERR_INVALID, "the index is damaged: a block's carried events");
+		rc = err_set(e, ERR_IO, "the index is damaged: a block's carried events");
 	for (size_t i = 0; !rc && i < n; i++) {
 		if (!read_entry(c, i, in, &out[i]))
-			rc = err_set(e, ERR_INVALID, "the index is damaged: an entry of a block");
+			rc = err_set(e, ERR_IO, "the index is damaged: an entry of a block");
 		else if (in->is_raw && i < b->n_carried)
 			memcpy(&out[i].event, data + rest + i * sizeof(uint64_t), sizeof(uint64_t));
 		else if (in->is_raw)

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/crc32c.h"
 #include "base/mem.h"
 #include "xspace/text.h"
 #include "xspace/tvx/track.h"
@@ -21,6 +20,7 @@ struct building {
 	int64_t line_ns, flow_stat; /* flow_stat: the metadata id of the stat `flow`, or 0 */
 	uint32_t unnamed;
 	bool is_counters;
+	const struct tvx_build *how; /* or NULL */
 	struct err *e;
 };
 
@@ -128,7 +128,10 @@ static int add_line(struct building *b, const struct wire_field *line)
 	head.line_ns = b->line_ns;
 	head.wants = (struct event_wants){ .stat = b->flow_stat, .is_counter = b->is_counters };
 	line_begin(&b->reader, &head);
-	return write_tracks(b);
+	rc = write_tracks(b);
+	if (!rc && b->how && b->how->on_line)
+		rc = b->how->on_line(b->how->arg, &b->out, b->e);
+	return rc;
 }
 
 /* ---- a plane ---- */
@@ -247,86 +250,12 @@ static int add_plane(struct building *b, const struct wire_field *plane)
 	return rc;
 }
 
-/* ---- the tables ---- */
-
-#define DIGIT_BITS 11
-
-/* By id; those of one id stay in their order. */
-static void sort_flows(struct table *t)
-{
-	struct tvx_flow *in = t->items, *out = xmalloc((t->n + 1) * sizeof(*out)), *swap;
-	uint64_t differ = 0;
-
-	for (size_t i = 0; i < t->n; i++)
-		differ |= in[i].id ^ in[0].id;
-	for (unsigned int shift = 0; shift < 64; shift += DIGIT_BITS) {
-		size_t at[1 << DIGIT_BITS] = { 0 }, sum = 0, count;
-
-		if (!(differ >> shift & (ARRAY_SIZE(at) - 1)))
-			continue;
-		for (size_t i = 0; i < t->n; i++)
-			at[in[i].id >> shift & (ARRAY_SIZE(at) - 1)]++;
-		for (size_t d = 0; d < ARRAY_SIZE(at); d++) {
-			count = at[d];
-			at[d] = sum;
-			sum += count;
-		}
-		for (size_t i = 0; i < t->n; i++)
-			out[at[in[i].id >> shift & (ARRAY_SIZE(at) - 1)]++] = in[i];
-		swap = in;
-		in = out;
-		out = swap;
-	}
-	t->items = in;
-	free(out);
-}
-
-static int write_tables(struct building *b, uint64_t source_bytes)
-{
-	static const uint8_t zeros[8];
-	struct tvx_writer *w = &b->out;
-	const struct {
-		const void *data;
-		size_t len;
-	} parts[] = {
-		{ w->planes.items, w->planes.n * sizeof(struct tvx_plane) },
-		{ w->tracks.items, w->tracks.n * sizeof(struct tvx_track) },
-		{ w->totals.items, w->totals.n * sizeof(struct tvx_total) },
-		{ w->flows.items, w->flows.n * sizeof(struct tvx_flow) },
-		{ w->levels.items, w->levels.n * sizeof(struct level) },
-		{ w->blocks.items, w->blocks.n * sizeof(struct block) },
-		{ w->names.ends, w->names.n * sizeof(uint64_t) },
-		{ w->names.text.data, w->names.text.len },
-		{ zeros, -w->names.text.len & 7 },
-	};
-	struct footer foot = { .source_bytes = source_bytes,
-			       .string_bytes = w->names.text.len,
-			       .flows_left_out = w->flows_left_out,
-			       .n_planes = (uint32_t)w->planes.n,
-			       .n_tracks = (uint32_t)w->tracks.n,
-			       .n_totals = (uint32_t)w->totals.n,
-			       .n_flows = (uint32_t)w->flows.n,
-			       .n_levels = (uint32_t)w->levels.n,
-			       .n_blocks = (uint32_t)w->blocks.n,
-			       .n_names = w->names.n,
-			       .version = TVX_VERSION,
-			       .magic = TVX_MAGIC };
-	int rc = tvx_write(w, zeros, -w->at & 7, b->e);
-
-	foot.tables_at = w->at;
-	for (size_t i = 0; !rc && i < ARRAY_SIZE(parts); i++) {
-		if (parts[i].len)
-			foot.tables_crc = crc32c(foot.tables_crc, parts[i].data, parts[i].len);
-		rc = tvx_write(w, parts[i].data, parts[i].len, b->e);
-	}
-	foot.crc = crc32c(0, &foot, offsetof(struct footer, crc));
-	return rc ? rc : tvx_write(w, &foot, sizeof(foot), b->e);
-}
-
 int tvx_build(const struct xs_source *in, const struct tvx_build *how, const struct xs_sink *out,
 	      struct err *e)
 {
-	struct building b = { .out = { .sink = out }, .e = e };
+	struct building b = { .out = { .sink = out, .source_bytes = in->size },
+			      .how = how,
+			      .e = e };
 	struct wire_field root = wire_root(in), f;
 	struct wire_walk walk;
 	int rc;
@@ -337,10 +266,8 @@ int tvx_build(const struct xs_source *in, const struct tvx_build *how, const str
 	rc = names_add(&b.out.names, NULL, 0, &b.unnamed, e);
 	while (!rc && (rc = wire_next(&walk, &f, e)) > 0)
 		rc = f.number == XSPACE_PLANES ? add_plane(&b, &f) : 0;
-	if (!rc) {
-		sort_flows(&b.out.flows);
-		rc = write_tables(&b, in->size);
-	}
+	if (!rc)
+		rc = tvx_write_tables(&b.out, e);
 	wire_close(&b.w);
 	number_map_release(&b.event_names);
 	line_release(&b.reader);

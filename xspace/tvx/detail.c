@@ -94,7 +94,7 @@ static int find_event(struct detailing *d, uint64_t at)
 	int rc;
 
 	if (at < d->plane.body || at >= d->plane.end)
-		return err_set(d->e, ERR_INVALID, "the index is damaged: the place of an event");
+		return err_set(d->e, ERR_IO, "the index is damaged: the place of an event");
 	rc = wire_next(&walk, &f, d->e);
 	if (rc >= 0 && (!rc || f.number != XLINE_EVENTS))
 		return err_set(d->e, ERR_INVALID, "the index does not belong to this file");
@@ -227,7 +227,7 @@ int tvx_detail(const struct tvx *x, const struct xs_source *in, uint32_t track,
 	int rc;
 
 	if (plane->body > plane->end || plane->end > in->size)
-		return err_set(e, ERR_INVALID, "the index is damaged: the place of a plane");
+		return err_set(e, ERR_IO, "the index is damaged: the place of a plane");
 	buf_add_str(&d.text, "");
 	wire_open(&d.w, in);
 	rc = find_event(&d, en->source);

@@ -11,7 +11,7 @@ struct span {
 	uint64_t at, len;
 };
 
-/* Where the tables are: in the order of the file. */
+/* Where the tables are, from the first one on: in the order of the file. */
 struct layout {
 	struct span planes, tracks, totals, flows, levels, blocks, ends, strings;
 	uint64_t end;
@@ -29,7 +29,7 @@ static struct layout lay_out(const struct footer *f)
 {
 	struct layout l;
 
-	l.end = f->tables_at;
+	l.end = 0;
 	l.planes = take(&l.end, f->n_planes, sizeof(struct tvx_plane));
 	l.tracks = take(&l.end, f->n_tracks, sizeof(struct tvx_track));
 	l.totals = take(&l.end, f->n_totals, sizeof(struct tvx_total));
@@ -47,12 +47,13 @@ static int damaged(struct err *e, const char *what)
 	return err_set(e, ERR_INVALID, "the index is damaged: %s", what);
 }
 
-static int read_footer(const uint8_t *data, size_t len, uint64_t source_bytes, struct footer *f,
+/* `end` has the footer at its end. */
+static int read_footer(const uint8_t *end, size_t len, uint64_t source_bytes, struct footer *f,
 		       struct err *e)
 {
 	if (len < sizeof(*f))
 		return damaged(e, "it has no end");
-	memcpy(f, data + len - sizeof(*f), sizeof(*f));
+	memcpy(f, end + len - sizeof(*f), sizeof(*f));
 	if (memcmp(f->magic, TVX_MAGIC, sizeof(f->magic)))
 		return damaged(e, "it has no end");
 	if (f->version != TVX_VERSION)
@@ -62,8 +63,6 @@ static int read_footer(const uint8_t *data, size_t len, uint64_t source_bytes, s
 		return damaged(e, "the checksum of its end");
 	if (f->source_bytes != source_bytes)
 		return err_set(e, ERR_INVALID, "the index is of a file of another size");
-	if (f->tables_at > len || f->tables_at % 8 || f->string_bytes > len)
-		return damaged(e, "its tables lie outside of it");
 	return 0;
 }
 
@@ -126,32 +125,36 @@ static const char *check_tables(const struct tvx *x)
 	return wrong;
 }
 
-static int check(struct tvx *x, const struct footer *f, const struct layout *l, struct err *e)
+static int check(struct tvx *x, const uint8_t *tables, const struct footer *f,
+		 const struct layout *l, struct err *e)
 {
 	const char *wrong;
 
-	if (f->tables_crc != crc32c(0, x->data + f->tables_at, (size_t)(l->end - f->tables_at)))
+	if (f->tables_crc != crc32c(0, tables, (size_t)l->end))
 		return damaged(e, "the checksum of its tables");
 	wrong = check_tables(x);
 	return wrong ? damaged(e, wrong) : 0;
 }
 
-int tvx_open(struct tvx **out, const void *data, size_t len, uint64_t source_bytes, struct err *e)
+int tvx_open_part(struct tvx **out, const void *blocks, uint64_t blocks_len, const void *tables,
+		  size_t tables_len, uint64_t source_bytes, struct err *e)
 {
-	const uint8_t *bytes = data;
+	const uint8_t *bytes = tables;
 	struct layout l;
 	struct footer f;
 	struct tvx *x;
-	int rc = read_footer(bytes, len, source_bytes, &f, e);
+	int rc = read_footer(bytes, tables_len, source_bytes, &f, e);
 
 	if (rc)
 		return rc;
+	if (f.tables_at > blocks_len || f.string_bytes > tables_len)
+		return damaged(e, "its tables lie outside of it");
 	l = lay_out(&f);
-	if (l.end != len - sizeof(f))
+	if (l.end != tables_len - sizeof(f))
 		return damaged(e, "its tables lie outside of it");
 	x = xcalloc(1, sizeof(*x));
 	*x = (struct tvx){
-		.data = bytes,
+		.data = blocks,
 		.tables_at = f.tables_at,
 		.string_bytes = f.string_bytes,
 		.flows_left_out = f.flows_left_out,
@@ -171,12 +174,26 @@ int tvx_open(struct tvx **out, const void *data, size_t len, uint64_t source_byt
 		.n_blocks = f.n_blocks,
 		.n_names = f.n_names,
 	};
-	rc = check(x, &f, &l, e);
+	rc = check(x, bytes, &f, &l, e);
 	if (rc)
 		tvx_close(x);
 	else
 		*out = x;
 	return rc;
+}
+
+int tvx_open(struct tvx **out, const void *data, size_t len, uint64_t source_bytes, struct err *e)
+{
+	const uint8_t *bytes = data;
+	struct footer f;
+	int rc = read_footer(bytes, len, source_bytes, &f, e);
+
+	if (rc)
+		return rc;
+	if (f.tables_at > len || f.tables_at % 8)
+		return damaged(e, "its tables lie outside of it");
+	return tvx_open_part(out, bytes, f.tables_at, bytes + f.tables_at,
+			     len - (size_t)f.tables_at, source_bytes, e);
 }
 
 void tvx_close(struct tvx *x)

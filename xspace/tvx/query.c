@@ -31,9 +31,9 @@ static int load_block(struct query *q, const struct block *b)
 	size_t n = (size_t)b->n + b->n_carried;
 
 	if (b->crc != crc32c(0, q->x->data + b->at, b->len))
-		return err_set(q->e, ERR_INVALID, "the index is damaged: the checksum of a block");
+		return err_set(q->e, ERR_IO, "the index is damaged: the checksum of a block");
 	if (n > b->len) /* two entries differ in a byte at least */
-		return err_set(q->e, ERR_INVALID, "the index is damaged: the entries of a block");
+		return err_set(q->e, ERR_IO, "the index is damaged: the entries of a block");
 	if (n > q->cap) {
 		free(q->entries);
 		q->entries = xmalloc(n * sizeof(*q->entries));

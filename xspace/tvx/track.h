@@ -18,6 +18,7 @@ void *table_add(struct table *t, size_t size); /* a zeroed item of that size */
 /* What is written so far, and the tables behind it. */
 struct tvx_writer {
 	const struct xs_sink *sink;
+	uint64_t source_bytes; /* of the XSpace */
 	uint64_t at; /* bytes written */
 	struct buf scratch;
 	struct table planes, tracks, totals, flows, levels, blocks;
@@ -29,6 +30,9 @@ struct tvx_writer {
 
 MUST_CHECK int tvx_write(struct tvx_writer *w, const void *data, size_t len, struct err *e);
 void tvx_writer_release(struct tvx_writer *w);
+
+/* tables.c: ends the index, whose blocks are all written. */
+MUST_CHECK int tvx_write_tables(struct tvx_writer *w, struct err *e);
 
 struct track_writer;
 

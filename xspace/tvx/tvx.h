@@ -35,9 +35,13 @@
 
 /* ---- build ---- */
 
+struct tvx_writer; /* what is built so far */
+
 struct tvx_build {
 	/* Called now and then with the bytes read so far; false ends the building with ERR_CANCELLED. May be NULL. */
 	bool (*go_on)(void *arg, uint64_t done);
+	/* Called after each line: tvx_write_part() may be called then. An error ends the building. May be NULL. */
+	int (*on_line)(void *arg, const struct tvx_writer *w, struct err *e);
 	void *arg;
 	size_t held_events; /* of a line at once, 2 or more; 0 = 2 Mi */
 };
@@ -49,6 +53,13 @@ struct tvx_build {
  */
 MUST_CHECK int tvx_build(const struct xs_source *in, const struct tvx_build *how,
 			 const struct xs_sink *out, struct err *e);
+
+/*
+ * A part of an index: its tracks so far, each of them whole, in the order that they keep. It has no flows; those so far
+ * count as left out. Its blocks are the first *blocks_len bytes that the sink was given; its tables are added to `tables`.
+ */
+MUST_CHECK int tvx_write_part(const struct tvx_writer *w, struct buf *tables, uint64_t *blocks_len,
+			      struct err *e);
 
 /* ---- what an index holds; these structs are the file's own ---- */
 
@@ -110,10 +121,15 @@ struct tvx;
 
 /*
  * Opens an index in memory, which must outlive the result and be aligned to 8 bytes. Nothing in it is trusted:
- * ERR_INVALID if it is damaged, of another version, or of a file of another size than `source_bytes`.
+ * ERR_INVALID if its tables are damaged, if it is of another version, or of a file of another size than `source_bytes`.
+ * Blocks are checked when they are read: a damaged one is ERR_IO.
  */
 MUST_CHECK int tvx_open(struct tvx **out, const void *data, size_t len, uint64_t source_bytes,
 			struct err *e);
+/* The same of a part: its blocks and its tables, which both must outlive it; the tables are aligned to 8 bytes. */
+MUST_CHECK int tvx_open_part(struct tvx **out, const void *blocks, uint64_t blocks_len,
+			     const void *tables, size_t tables_len, uint64_t source_bytes,
+			     struct err *e);
 void tvx_close(struct tvx *x); /* NULL is fine */
 
 size_t tvx_planes(const struct tvx *x, const struct tvx_plane **out);

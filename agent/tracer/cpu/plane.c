@@ -195,6 +195,7 @@ void cpu_plane_build(struct cpu_cut *cut, struct symbols *sy, struct xs_builder 
 	sort_array(cut->samples, cut->n_samples, sizeof(*cut->samples), by_thread_and_time);
 	threads_sort(cut->threads, cut->n_threads);
 	xs_plane(b, 0, "/host:CPU");
+	xs_stat_str(b, "tracer", "cpu");
 	for (size_t i = 0; i < cut->n_samples; i++) {
 		uint32_t tid = cut->samples[i].tid;
 

@@ -16,6 +16,10 @@ struct cpu {
 	bool known;
 	uint32_t tid; /* the thread that runs on the CPU; 0 = none, or not known */
 	int64_t since_ns;
+	/* its last record before the window, wake-ups left out; INT64_MIN = none */
+	int64_t before_ns;
+	struct cpu_switch before;
+	bool has_record; /* one of the window or after it, wake-ups left out */
 	struct pending *pending; /* in order of time; those below `first` are applied */
 	size_t first, n, cap;
 };
@@ -26,8 +30,18 @@ struct waiting {
 	int64_t since_ns;
 };
 
+/* What a thread did last before the window; INT64_MIN = it did not. */
+struct before {
+	uint32_t tid;
+	int64_t waited_ns; /* began to wait for a CPU */
+	int64_t ran_ns; /* began to run, or to sleep */
+};
+
 struct intervals {
 	struct intervals_conf conf;
+	struct u32_map before; /* struct before, by tid; until the window has begun */
+	int64_t paused_ns; /* the last pause before the window; INT64_MIN = none */
+	bool has_begun; /* the state at T0 is known */
 	struct cpu *cpus; /* up to the highest number with a record */
 	size_t n_cpus;
 	struct u32_map waiting; /* struct waiting, by tid */
@@ -45,18 +59,25 @@ struct intervals *intervals_new(const struct intervals_conf *conf)
 	struct intervals *in = xcalloc(1, sizeof(*in));
 
 	in->conf = *conf;
+	in->paused_ns = INT64_MIN;
 	in->oldest_ns = INT64_MAX;
 	in->newest_ns = INT64_MIN / 2;
 	return in;
+}
+
+static void free_all(struct u32_map *m)
+{
+	for (size_t i = 0; i < m->n_slots; i++)
+		free(u32_map_at(m, i));
+	u32_map_release(m);
 }
 
 void intervals_free(struct intervals *in)
 {
 	if (!in)
 		return;
-	for (size_t i = 0; i < in->waiting.n_slots; i++)
-		free(u32_map_at(&in->waiting, i));
-	u32_map_release(&in->waiting);
+	free_all(&in->before);
+	free_all(&in->waiting);
 	for (size_t i = 0; i < in->n_cpus; i++)
 		free(in->cpus[i].pending);
 	free(in->cpus);
@@ -134,12 +155,89 @@ static struct cpu *cpu_of(struct intervals *in, size_t number)
 {
 	if (number >= in->n_cpus) {
 		in->cpus = xrealloc(in->cpus, (number + 1) * sizeof(*in->cpus));
-		memset(in->cpus + in->n_cpus, 0, (number + 1 - in->n_cpus) * sizeof(*in->cpus));
-		in->n_cpus = number + 1;
+		for (; in->n_cpus <= number; in->n_cpus++)
+			in->cpus[in->n_cpus] = (struct cpu){ .before_ns = INT64_MIN };
 		in->heap = xrealloc(in->heap, in->n_cpus * sizeof(*in->heap));
 	}
 	return &in->cpus[number];
 }
+
+/* ---- before the window: only the state at T0 matters, so records need no order there ---- */
+
+static struct before *before_of(struct intervals *in, uint32_t tid)
+{
+	struct before *b = u32_map_get(&in->before, tid);
+
+	if (!b) {
+		b = xcalloc(1, sizeof(*b));
+		*b = (struct before){ .tid = tid, .waited_ns = INT64_MIN, .ran_ns = INT64_MIN };
+		u32_map_set(&in->before, tid, b);
+	}
+	return b;
+}
+
+static void keep_later(int64_t *last_ns, int64_t raw_ns)
+{
+	if (raw_ns > *last_ns)
+		*last_ns = raw_ns;
+}
+
+static void note_waits(struct intervals *in, uint32_t tid, int64_t raw_ns)
+{
+	if (tid)
+		keep_later(&before_of(in, tid)->waited_ns, raw_ns);
+}
+
+static void note_ran(struct intervals *in, uint32_t tid, int64_t raw_ns)
+{
+	if (tid)
+		keep_later(&before_of(in, tid)->ran_ns, raw_ns);
+}
+
+static void note_before(struct intervals *in, int64_t raw_ns, const struct cpu_switch *record)
+{
+	struct cpu *cpu;
+
+	if (record->wakes) {
+		note_waits(in, record->to, raw_ns);
+		return;
+	}
+	cpu = cpu_of(in, record->cpu);
+	if (raw_ns >= cpu->before_ns) {
+		cpu->before_ns = raw_ns;
+		cpu->before = *record;
+	}
+	if (record->is_state)
+		return;
+	if (record->pause)
+		keep_later(&in->paused_ns, raw_ns);
+	if (record->preempted)
+		note_waits(in, record->from, raw_ns);
+	else
+		note_ran(in, record->from, raw_ns);
+	note_ran(in, record->to, raw_ns);
+}
+
+static void begin_window(struct intervals *in)
+{
+	for (size_t i = 0; i < in->n_cpus; i++) {
+		struct cpu *cpu = &in->cpus[i];
+
+		cpu->known = cpu->before_ns > INT64_MIN;
+		cpu->tid = cpu->before.to;
+		cpu->since_ns = in->conf.t0_ns;
+	}
+	for (size_t i = 0; i < in->before.n_slots; i++) {
+		const struct before *b = u32_map_at(&in->before, i);
+
+		if (b && b->waited_ns > b->ran_ns && b->waited_ns > in->paused_ns)
+			begin_waiting(in, b->tid, in->conf.t0_ns);
+	}
+	free_all(&in->before);
+	in->has_begun = true;
+}
+
+/* ---- in the window ---- */
 
 static void apply(struct intervals *in, struct cpu *cpu, int64_t raw_ns,
 		  const struct cpu_switch *record)
@@ -159,7 +257,7 @@ static void apply(struct intervals *in, struct cpu *cpu, int64_t raw_ns,
 	if (raw_ns >= in->conf.t1_ns)
 		return;
 	if (cpu->tid != from) { /* switches in between are missing */
-		in->lost += cpu->tid && from && raw_ns >= in->conf.t0_ns;
+		in->lost += cpu->tid && from;
 		cpu->tid = from;
 		cpu->since_ns = raw_ns;
 	}
@@ -227,6 +325,8 @@ static void drop_applied(struct cpu *cpu)
 /* Applies all that were before an instant, in order of time. */
 static void apply_until(struct intervals *in, int64_t until_ns)
 {
+	if (!in->has_begun)
+		begin_window(in);
 	make_heap(in);
 	while (in->n_heap && next_time(in, in->heap[0]) < until_ns) {
 		struct cpu *cpu = &in->cpus[in->heap[0]];
@@ -244,11 +344,8 @@ static void apply_until(struct intervals *in, int64_t until_ns)
 			drop_applied(&in->cpus[i]);
 }
 
-/* The CPUs' rings were read one after the other, so what one thread did on two CPUs may have come in the wrong order:
- * records are kept until no older one can come. */
-void intervals_add(struct intervals *in, int64_t raw_ns, const struct cpu_switch *record)
+static void add_pending(struct cpu *cpu, int64_t raw_ns, const struct cpu_switch *record)
 {
-	struct cpu *cpu = cpu_of(in, record->cpu);
 	size_t at = cpu->n++;
 
 	if (at == cpu->cap) {
@@ -258,6 +355,30 @@ void intervals_add(struct intervals *in, int64_t raw_ns, const struct cpu_switch
 	for (; at > 0 && cpu->pending[at - 1].raw_ns > raw_ns; at--)
 		cpu->pending[at] = cpu->pending[at - 1];
 	cpu->pending[at] = (struct pending){ raw_ns, *record };
+}
+
+/* Of what came after the window the first switch of a CPU without one in it says what ran. */
+static bool says_nothing(const struct intervals *in, const struct cpu *cpu, int64_t raw_ns,
+			 const struct cpu_switch *record)
+{
+	return raw_ns >= in->conf.t1_ns && (record->wakes || cpu->has_record);
+}
+
+/* The CPUs' rings were read one after the other, so what one thread did on two CPUs may have come in the wrong order:
+ * records are kept until no older one can come. */
+void intervals_add(struct intervals *in, int64_t raw_ns, const struct cpu_switch *record)
+{
+	struct cpu *cpu;
+
+	if (raw_ns < in->conf.t0_ns) {
+		note_before(in, raw_ns, record);
+		return;
+	}
+	cpu = cpu_of(in, record->cpu);
+	if (says_nothing(in, cpu, raw_ns, record))
+		return;
+	cpu->has_record |= !record->wakes;
+	add_pending(cpu, raw_ns, record);
 	if (raw_ns < in->oldest_ns)
 		in->oldest_ns = raw_ns;
 	if (raw_ns > in->newest_ns)

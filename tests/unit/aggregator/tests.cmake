@@ -35,6 +35,7 @@ foreach(t captures/capture captures/deadline captures/durable captures/held capt
 		fleet/outbox ingest/ingest link/control xprof/profiler_service)
 	unit_test(aggregator/${t}_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
 endforeach()
+unit_test(aggregator/ingest/open_grants_test USES aggregator_core PKG jansson)
 if(NOT TUTTI_SANITIZE STREQUAL thread)	# a quarter of an hour
 	unit_test(aggregator/ingest/late_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
 endif()

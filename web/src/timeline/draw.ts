@@ -95,8 +95,8 @@ export class Picture {
     const size = BUCKETS * 2 ** shift, group = Math.floor(track / GROUP), k = track % GROUP;
     for (let i = Math.floor(s.t0 / size); i * size < s.t1; i++) {
       const tile = this.tiles.get(file, group, shift, i, wanted);
-      if (wanted && tile?.shift !== shift) this.coarse = true;
-      if (tile) yield { tile, from: k ? tile.ends[k - 1] : 0, to: tile.ends[k], lowPs: i * size, highPs: (i + 1) * size };
+      if (wanted && (tile?.shift !== shift || k >= tile.ends.length)) this.coarse = true;
+      if (tile && k < tile.ends.length) yield { tile, from: k ? tile.ends[k - 1] : 0, to: tile.ends[k], lowPs: i * size, highPs: (i + 1) * size };
     }
   }
 

@@ -7,11 +7,11 @@ export interface Track {
   counter?: boolean; min?: number; max?: number; untimed?: number; unplaced?: number;
 }
 export interface Plane { name: string; first_track: number; tracks: Track[] }
-export interface File { file: number; name: string; bytes: number; flows_left_out: number; planes: Plane[] }
+export interface File { file: number; name: string; bytes: number; state: "waiting" | "building" | "ready" | "failed"; error?: string; flows_left_out: number; planes: Plane[] }
 export interface Host {
   host: string; state: string; reason: string; detail: string; clock_bound_ns: number | null; lost: number; files: File[];
 }
-export interface Catalogue { session: string; build: string; run: string; t0_ns: number; duration_ns: number; warnings: string[]; hosts: Host[] }
+export interface Catalogue { state: "building" | "ready"; done_bytes: number; bytes: number; session: string; build: string; run: string; t0_ns: number; duration_ns: number; warnings: string[]; hosts: Host[] }
 
 export interface Place { file: number; track: number; event: number }
 
@@ -40,15 +40,25 @@ export class Model {
   rows: Row[] = [];
   height = 0;
   filter = "";
-  readonly beginPs: number;
-  readonly endPs: number;
-  readonly events: number;
+  beginPs = 0;
+  endPs = 1000;
+  events = 0;
+  doc!: Catalogue;
+  private readonly known = new Set<string>(); // keys of planes
+  private readonly tracks = new Map<number, number>(); // of each file
 
-  constructor(readonly doc: Catalogue) {
+  constructor(doc: Catalogue) { this.take(doc); }
+
+  /** While a session is indexed each catalogue has the tracks of the one before, in the same places, and more. */
+  take(doc: Catalogue): void {
     let begin = 0, end = doc.duration_ns * 1000, events = 0, tracks = 0;
+    this.tracks.clear();
     for (const host of doc.hosts) for (const f of host.files) for (const plane of f.planes) {
       tracks += plane.tracks.length;
-      if (tracks > OPEN_TRACKS && tracks > plane.tracks.length) this.initiallyClosed.add(`p${f.file}.${plane.first_track}`);
+      this.tracks.set(f.file, plane.first_track + plane.tracks.length);
+      const key = `p${f.file}.${plane.first_track}`; // what it is at first it stays, however many tracks it gets
+      if (!this.known.has(key) && tracks > OPEN_TRACKS && tracks > plane.tracks.length) this.initiallyClosed.add(key);
+      this.known.add(key);
       for (const t of plane.tracks) {
         events += t.counter ? 0 : t.events;
         if (t.events) {
@@ -57,11 +67,14 @@ export class Model {
         }
       }
     }
+    this.doc = doc;
     this.beginPs = begin;
     this.endPs = Math.max(end, begin + 1000);
     this.events = events;
     this.layOut();
   }
+
+  tracksOf(file: number): number { return this.tracks.get(file) ?? 0; }
 
   /** Hosts and planes begin open or closed; tracks begin with their first lanes. */
   isOpen(key: string): boolean {

@@ -47,7 +47,8 @@ export class Tiles {
   received = 0; // bytes, uncompressed
   serverMs = 0; // of the last answer
 
-  constructor(private readonly session: string, private readonly build: string, private readonly onChange: (stale: boolean) => void) {}
+  /** `expected`: how many tracks a tile of the group has by now. A tile that has fewer was made while the session was indexed. */
+  constructor(private readonly session: string, public build: string, private readonly expected: (file: number, group: number) => number, private readonly onChange: (stale: boolean) => void) {}
 
   get isIdle(): boolean { return !this.underWay.size && !this.wanted.length; }
   get waiting(): number { return this.underWay.size + this.wanted.length; }
@@ -65,8 +66,9 @@ export class Tiles {
   /** The tile, or the best coarser one, which covers more; null if there is none yet. One that is `wanted` is asked for by end(). */
   get(file: number, group: number, shift: number, index: number, wanted = true): Tile | null {
     const key = `${file}/${group}/${shift}/${index}`, tile = this.use(key);
-    if (tile) return tile;
+    if (tile && tile.ends.length >= this.expected(file, group)) return tile;
     if (wanted && !this.wanted.some((w) => w.key === key) && (this.failed.get(key) ?? 0) < Date.now()) this.wanted.push({ key, file, group, shift, index });
+    if (tile) return tile;
     for (let s = shift + 1; s <= MAX_SHIFT; s++) {
       index = Math.floor(index / 2);
       const coarse = this.use(`${file}/${group}/${s}/${index}`);
@@ -102,9 +104,10 @@ export class Tiles {
       this.failure = "";
     } catch (e) {
       if (!abort.signal.aborted) {
-        this.failed.set(w.key, Date.now() + 2000);
-        this.failure = e instanceof TypeError ? "connection lost, trying again" : (e as Error).message;
-        setTimeout(() => this.onChange(false), 2100);
+        const waitMs = stale ? 250 : 2000; // a newer build comes with the next catalogue
+        this.failed.set(w.key, Date.now() + waitMs);
+        this.failure = stale ? "" : e instanceof TypeError ? "connection lost, trying again" : (e as Error).message;
+        setTimeout(() => this.onChange(false), waitMs + 100);
       }
     }
     this.underWay.delete(w.key);
@@ -113,8 +116,8 @@ export class Tiles {
   }
 
   private keep(key: string, tile: Tile): void {
+    this.bytes += tile.bytes - (this.kept.get(key)?.bytes ?? 0);
     this.kept.set(key, tile);
-    this.bytes += tile.bytes;
     this.received += tile.bytes;
     for (const [old, t] of this.kept) {
       if (this.bytes <= KEPT_BYTES) break;

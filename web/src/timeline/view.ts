@@ -2,13 +2,13 @@
 // The timeline of one session: its state, and what keys and the mouse do to it.
 import { api } from "../api";
 import { byId, el } from "../dom";
-import { count, plural, span } from "../format";
+import { bytes, count, plural, span } from "../format";
 import { type Hit, OVERVIEW, Picture, type Mark, type Scene, type Selected } from "./draw";
 import { LANE, Model, type Catalogue } from "./model";
 import { type DurationsDoc, type FlameDoc, sampledTracks, showDurations, showFlame } from "./analysis";
 import { onTheme, themeButton } from "../theme";
 import { type EventDoc, hide, type Jump, type SearchDoc, type SelectionDoc, showEvent, showSearch, showSelected, showSelection } from "./panel";
-import { Tiles } from "./tiles";
+import { GROUP, Tiles } from "./tiles";
 
 type Tool = "select" | "pan" | "zoom" | "time";
 const TOOLS: [Tool, string, string, string][] = [["select", "1", "!", "Select"], ["pan", "2", "@", "Pan"], ["zoom", "3", "#", "Zoom"], ["time", "4", "$", "Measure"]];
@@ -46,16 +46,37 @@ export class View {
   private pan: { x: number; y: number; t0: number; t1: number; top: number } | null = null;
   private doc: EventDoc | null = null; // of the one selected event
 
-  constructor(catalogue: Catalogue, query: URLSearchParams, private readonly reload: () => void) {
+  constructor(catalogue: Catalogue, private query: URLSearchParams, private readonly reload: () => void) {
     this.model = new Model(catalogue);
     this.base = `sessions/${catalogue.session}/view`;
-    this.tiles = new Tiles(catalogue.session, catalogue.build, (stale) => (stale ? this.reload() : this.redraw()));
+    this.tiles = new Tiles(catalogue.session, catalogue.build, (file, group) => Math.min(GROUP, this.model.tracksOf(file) - group * GROUP),
+      (stale) => (stale && this.model.doc.state === "ready" ? this.reload() : this.redraw()));
     this.picture = new Picture(this.canvas, this.model, this.tiles, this.off.signal);
     this.scene = { t0: this.model.beginPs, t1: this.model.endPs, y: 0, gutter: 240, width: 0, height: 0, selected: [], flows: [], marks: [], drag: null, find: () => true, finding: false, hover: null };
     this.showFrame(catalogue);
     this.restore(query);
     this.listen();
     this.resize();
+  }
+
+  /** More of the session is indexed: the window stays where it is, or shows the whole of it as before. */
+  refine(doc: Catalogue): void {
+    const s = this.scene, { beginPs, endPs } = this.model, wasWhole = s.t0 <= beginPs && s.t1 >= endPs;
+    this.model.take(doc);
+    this.tiles.build = doc.build;
+    this.showNotices(doc);
+    if (wasWhole) this.move(this.model.beginPs, this.model.endPs);
+    else this.move(s.t0, s.t1);
+    if (doc.state !== "ready") return;
+    if (this.wanted) this.find(this.wanted);
+    if (!s.selected.length) this.restoreSelection(this.query); // its tracks may not have been there
+  }
+
+  /** How far the indexing is. */
+  showProgress(doneBytes: number, ofBytes: number): void {
+    this.model.doc.done_bytes = doneBytes;
+    this.model.doc.bytes = ofBytes;
+    this.redraw();
   }
 
   close(): void {
@@ -70,7 +91,7 @@ export class View {
     const s = this.scene;
     return {
       t0: s.t0, t1: s.t1, y: s.y, gutter: s.gutter, tool: this.tool, selected: s.selected, marks: s.marks, flows: s.flows, find: this.wanted, pinned: [...this.model.pinned], idle: this.tiles.isIdle && !this.asked && !this.held.size,
-      coarse: this.picture.coarse, onScreen: this.picture.onScreen, received: this.tiles.received, events: this.model.events, failure: this.tiles.failure,
+      coarse: this.picture.coarse, onScreen: this.picture.onScreen, complete: this.model.doc.state === "ready", received: this.tiles.received, events: this.model.events, failure: this.tiles.failure,
       rows: this.model.rows.map((r) => ({ kind: r.kind, key: r.key, label: r.label, host: r.host.host, file: r.file, track: r.track, y: this.picture.rowY(s, r), height: r.height, shown: r.shown })),
     };
   }
@@ -89,12 +110,16 @@ export class View {
       el("button", { className: "tool", textContent: "Late?", title: "Which host is late (l)", onclick: () => this.late() }),
       themeButton(), el("button", { className: "tool", textContent: "?", title: "All keys (?)", onclick: () => this.showKeys() }));
     this.choose("select");
-    byId("v-notices").replaceChildren(...this.notices(doc).map((text) => el("p", {}, text, el("button", {
-      className: "plain", textContent: "dismiss", onclick: (ev: Event) => { (ev.target as HTMLElement).parentElement!.remove(); this.resize(); },
-    }))));
+    this.showNotices(doc);
     byId("v-keys").replaceChildren(el("h2", { textContent: "Keys" }), el("table", { className: "pairs" }, el("tbody", {}, ...KEYS.map(([k, v]) => el("tr", {}, el("th", { textContent: k }), el("td", { textContent: v }))))),
       el("form", { method: "dialog" }, el("button", { textContent: "Close" })));
     hide();
+  }
+
+  private showNotices(doc: Catalogue): void {
+    byId("v-notices").replaceChildren(...this.notices(doc).map((text) => el("p", {}, text, el("button", {
+      className: "plain", textContent: "dismiss", onclick: (ev: Event) => { (ev.target as HTMLElement).parentElement!.remove(); this.resize(); },
+    }))));
   }
 
   /* What a reader must know before he believes the picture. */
@@ -103,6 +128,7 @@ export class View {
     const names = (hosts: { host: string; reason?: string }[]): string => hosts.slice(0, 6).map((h) => `${h.host}${h.reason ? ` (${h.reason})` : ""}`).join(", ") + (hosts.length > 6 ? `, and ${hosts.length - 6} more` : "");
     const out: string[] = [];
     if (failed.length) out.push(`${failed.length} of ${plural(doc.hosts.length, "host")} gave nothing: ${names(failed)} `);
+    for (const f of doc.hosts.flatMap((h) => h.files)) if (f.error) out.push(`Not shown: ${f.error} `);
     if (lost.length) out.push(`Records are known to be lost: ${lost.slice(0, 6).map((h) => `${count(h.lost)} on ${h.host}`).join(", ")} `);
     if (loose.length) out.push(`Clocks off by more than 1 ms, or not calibrated: ${names(loose.map(({ host }) => ({ host })))} `);
     const unplaced = doc.hosts.flatMap((h) => h.files.flatMap((f) => f.planes.flatMap((p) => p.tracks))).reduce((n, t) => n + (t.unplaced ?? 0), 0);
@@ -135,7 +161,8 @@ export class View {
   private showStatus(): void {
     const s = this.scene, waiting = this.tiles.waiting;
     byId("v-time").textContent = `${s.hover === null ? "" : `${span(s.hover)} · `}window ${span(s.t1 - s.t0)} · ${count(this.picture.onScreen)} drawn of ${count(this.model.events)} events`;
-    byId("v-note").textContent = this.tiles.failure || (waiting || this.picture.coarse ? "coarse, sharpening…" : `server ${this.tiles.serverMs.toFixed(1)} ms`);
+    const { state, done_bytes, bytes: all } = this.model.doc;
+    byId("v-note").textContent = this.tiles.failure || (state === "building" ? `indexing, ${bytes(done_bytes)} of ${bytes(all)}…` : "") || (waiting || this.picture.coarse ? "coarse, sharpening…" : `server ${this.tiles.serverMs.toFixed(1)} ms`);
   }
 
   /* Keys that are held move the window as long as they are. */
@@ -192,7 +219,7 @@ export class View {
 
   restore(q: URLSearchParams): void {
     const s = this.scene, two = (text: string): [number, number] | null => { const [a, b] = text.split("_").map(Number); return Number.isFinite(a) && b > a ? [a, b] : null; };
-    const mine = ++this.restored;
+    this.query = q;
     this.model.flipped.clear();
     for (const key of (q.get("open") ?? "").split("~")) if (key) this.model.flipped.add(key);
     this.model.pinned.clear();
@@ -207,9 +234,14 @@ export class View {
     byId<HTMLInputElement>("v-find").value = q.get("q") ?? "";
     this.find(q.get("q") ?? "");
     s.selected = [];
+    this.restoreSelection(q);
+    this.showSelected();
+  }
+
+  private restoreSelection(q: URLSearchParams): void {
+    const mine = ++this.restored;
     const places = (q.get("sel") ?? "").split("_").map((p) => p.split(".").map(Number)).filter((p) => p.length === 3 && p.every(Number.isFinite));
     places.reduce((before, [file, track, event]) => before.then(() => (this.restored === mine ? this.select({ file, track, event }, true) : undefined)), Promise.resolve());
-    this.showSelected();
   }
 
   /* ---- questions ---- */

@@ -244,6 +244,41 @@ static void test_waiting_at_t0(void)
 	switches_free(s);
 }
 
+/* Before the window, too, the CPUs' rings are read one after the other. */
+static void test_before_in_turn(void)
+{
+	const struct row rows[] = {
+		{ 80, OUT, 0, 0, 11 },	      { 150, OUT, 0, 11, 0 },  { 60, PREEMPTED, 1, 11, 12 },
+		{ 90, PREEMPTED, 1, 12, 13 }, { 200, OUT, 1, 13, 12 },
+	};
+	struct switches *s = start(false);
+
+	feed(s, rows, ARRAY_SIZE(rows));
+	check(s, 0, 0, "11 100-150 cpu 0;12 100-200 runnable;12 200-1000 cpu 1;13 100-200 cpu 1;");
+	switches_free(s);
+}
+
+/* 11 waits since it was woken up; 12 has run since, and sleeps; what 13 waited for is not known after the pause. */
+static void test_woken_before(void)
+{
+	const struct row rows[] = {
+		{ 30, WAKE, 1, 12, 0 }, { 40, OUT, 0, 0, 12 },	{ 50, OUT, 0, 12, 0 },
+		{ 60, WAKE, 1, 11, 0 }, { 150, OUT, 0, 0, 11 },
+	};
+	struct switches *s = switches_new(&(struct switches_conf){ .woken_at = 24 });
+
+	feed(s, rows, ARRAY_SIZE(rows));
+	check(s, 0, 0, "11 100-150 runnable;11 150-1000 cpu 0;");
+	switches_free(s);
+	s = start(false);
+	feed(s, &(const struct row){ 20, PREEMPTED, 0, 13, 12 }, 1);
+	switches_pause(s, 30);
+	switches_pause(s, 40);
+	feed(s, &(const struct row){ 150, OUT, 0, 0, 11 }, 1);
+	check(s, 0, 0, "11 150-1000 cpu 0;");
+	switches_free(s);
+}
+
 /* A thread that sleeps is runnable from its wake-up until it runs; one that runs, or waits already, is not woken up. */
 static void test_wakeups(void)
 {
@@ -406,6 +441,8 @@ int main(void)
 	test_missing();
 	test_dropped();
 	test_waiting_at_t0();
+	test_before_in_turn();
+	test_woken_before();
 	test_wakeups();
 	test_pause();
 	test_begin_in_pause();

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions are shown while they are indexed; an aggregator that is killed meanwhile leaves nothing torn; files that are damaged."""
+import collections
+import json
+import shutil
+import urllib.error
+import urllib.request
+
+from lib import schema, traces
+from lib.browser import Browser
+from lib.cluster import SLOW, Cluster, SkipTest, main, wait_until
+from lib.view import BUCKETS, View
+
+COPIES = 200 if SLOW > 1 else 1500  # of a job's planes in each file: seconds of indexing
+
+
+def import_session(c, hosts, copies):
+    """A session whose hosts have the planes of a job so many times."""
+    folder = c.dir / f"in-{hosts}-{copies}/plugins/profile/2025_11_01"
+    folder.mkdir(parents=True)
+    for i in range(hosts):
+        (folder / f"host-{i}.xplane.pb").write_bytes(traces.job(seed=i) * copies)
+    c.tutti("import", str(folder.parents[2]), check=0)
+    return c.get("/api/v1/sessions")["sessions"][0]["session"]
+
+
+def stored(c, session, host):
+    return next(c.logdir.glob(f"**/{session}/{host}.xplane.pb"))
+
+
+def ask(c, session, build=""):
+    """(status, document) of what a viewer asks while it waits."""
+    path = f"{c.url}/api/v1/sessions/{session}/view" + (f"?build={build}" if build else "")
+    with urllib.request.urlopen(path, timeout=60) as answer:
+        doc = json.loads(answer.read())
+        schema.check(doc, "view")
+        return answer.status, doc
+
+
+def next_part(c, session, build=""):
+    """Asks until there is a catalogue with further tracks."""
+    while True:
+        status, doc = ask(c, session, build)
+        if doc.get("hosts") and any(f["planes"] for h in doc["hosts"] for f in h["files"]):
+            assert (status == 200) == (doc["state"] == "ready") and doc["build"] != build, doc["build"]
+            return doc
+
+
+def tracks(doc):
+    return {(f["file"], p["first_track"] + i): (h["host"], p["name"], t) for h in doc["hosts"] for f in h["files"]
+            for p in f["planes"] for i, t in enumerate(p["tracks"])}
+
+
+def lines_of(c, session, host):
+    return collections.Counter((p, line) for p, line, *_ in traces.events(stored(c, session, host)))
+
+
+def check_part(c, session, doc, want):
+    """What is there is there whole: tracks of the file that is indexed, in the catalogue, in a tile, and in a search."""
+    v, known = View(c, session, doc), tracks(doc)
+    for (file, track), (host, plane, t) in known.items():
+        assert file or t["events"] == want[plane, t["name"]], (plane, t)
+    group, shift = max(track for file, track in known if not file) // 16, 36  # a tile has 70 s
+    for track, entries in v.tile(0, group, shift, 0).items():
+        _, _, t = known[0, track]
+        assert sum(e[4] for e in entries) == t["events"] and BUCKETS << shift > int(t["last_ps"]), (track, t)
+    assert v.ask("search", text="train")["matches"] == sum(t["events"] for _, _, t in known.values() if t["name"] == "Steps")
+
+
+def see_part(c, session, want):
+    """A catalogue that is not complete, checked; of one that was replaced meanwhile, the next one is."""
+    doc = {"build": ""}
+    while True:
+        doc = next_part(c, session, doc["build"])
+        assert doc["state"] == "building" and 0 < doc["done_bytes"] < doc["bytes"], (doc["state"], doc["done_bytes"])
+        assert {f["state"] for h in doc["hosts"] for f in h["files"]} <= {"ready", "building", "waiting"}
+        try:
+            check_part(c, session, doc, want)
+            return doc
+        except urllib.error.HTTPError as e:
+            assert e.code == 409, e
+
+
+def test_progress():
+    with Cluster() as c:
+        c.aggregator()
+        session = import_session(c, 2, COPIES)
+        wants = [lines_of(c, session, f"host-{i}") for i in range(2)]
+        first = see_part(c, session, wants[0])
+        second = next_part(c, session, first["build"])
+        known = tracks(first)
+        assert {k: t for k, t in tracks(second).items() if k in known} == known  # what is there stays as it is
+        later = second
+        while later["state"] == "building" and later["hosts"][0]["files"][0]["state"] == "building":
+            later = next_part(c, session, later["build"])
+        part = c.dir / "agg-spool/views" / session
+        c.kill("aggregator")
+        assert later["state"] == "building" and len(list(part.glob("*.part"))) == 1, list(part.iterdir())
+        left = {p.name: p.stat().st_ino for p in part.glob("*.tvx")}
+        c.aggregator()
+        v = View(c, session)
+        assert v.doc["done_bytes"] == v.doc["bytes"] and "-" not in v.doc["build"]
+        assert not list(part.glob("*.part")) and "state=rebuild" not in c.log("aggregator")
+        assert left.items() <= {p.name: p.stat().st_ino for p in part.glob("*.tvx")}.items()  # what was done is not done again
+        assert {k: t for k, t in tracks(v.doc).items() if k in known} == known
+        for i in range(2):
+            got = collections.Counter()
+            for h, plane, t in tracks(v.doc).values():
+                got.update({(plane, t["name"]): t["events"]} if h == f"host-{i}" else {})
+            assert got == wants[i], (got - wants[i], wants[i] - got)
+        print(f"     {len(known)} tracks first, then {len(tracks(second))}, of {len(tracks(v.doc))}; kept over the end: {len(left)} of 2 files")
+
+
+def refused(v, path):
+    try:
+        v.fetch(path)
+    except urllib.error.HTTPError as e:
+        return e.code, json.loads(e.read())["error"]
+    return None
+
+
+def test_damage():
+    """A file that is cut off or malformed has its reason, and the others are shown; a block that is wrong is made anew."""
+    with Cluster() as c:
+        c.aggregator()
+        session = import_session(c, 3, 2)
+        cut = stored(c, session, "host-0")
+        cut.write_bytes(cut.read_bytes()[:-1000])
+        stored(c, session, "host-1").write_bytes(b"\n\x85\x01" + b"\xff" * 300)
+        v = View(c, session)
+        files = [f for h in v.doc["hosts"] for f in h["files"]]
+        assert [f["state"] for f in files] == ["failed", "failed", "ready"], files
+        assert all("host-" in f["error"] and "at byte" in f["error"] for f in files[:2]), files
+        assert v.ask("search", text="train")["matches"] == 40 and refused(v, f"/event?build={v.doc['build']}&file=0&track=0&event=0")[0] == 404
+        index = c.dir / "agg-spool/views" / session / "host-2.xplane.pb.tvx"
+        damaged = bytearray(index.read_bytes())
+        damaged[:4096] = bytes(4096)
+        with index.open("r+b") as f:
+            f.write(damaged)
+        tile = f"/tile?build={v.doc['build']}&file=2&group=0&shift=36&index=0&rows=0"
+        code, text = refused(v, tile)
+        assert code == 409 and "damaged" in text and not index.exists(), (code, text)
+        again = View(c, session)
+        assert again.doc["build"] == v.doc["build"] and again.tile(2, 0, 36, 0)
+        for name in ("host-2", "host-1"):
+            stored(c, session, name).write_bytes(b"")
+        c.kill("aggregator")
+        c.aggregator()
+        View(c, session)  # an empty file is an XSpace without planes
+        for name in ("host-0", "host-1", "host-2"):
+            stored(c, session, name).write_bytes(b"\n\x05x")
+        c.kill("aggregator")
+        c.aggregator()
+        code, text = wait_until("the reason", lambda: refused(v, ""))
+        assert code == 500 and "host-0.xplane.pb" in text and "at byte" in text, (code, text)
+
+
+def test_page():
+    """The page draws what is there, goes on without moving the window, and says how far it is."""
+    if not shutil.which("chromedriver") or not shutil.which("chromium"):
+        raise SkipTest("chromium and chromedriver are not installed")
+    with Cluster() as c:
+        c.aggregator()
+        session = import_session(c, 1, 2 * COPIES)
+        b = Browser(c, size="1280,900")
+        b.open(f"{c.url}/#/s/{session}")
+        first = wait_until("the first tracks", lambda: b.run("return window.tutti.state()"))
+        assert not first["complete"] and 0 < first["events"], first["events"]
+        b.press("t", *"python3")
+        seen = {first["events"]}
+        while not (s := b.run("return window.tutti.state()"))["complete"]:
+            seen.add(s["events"])
+        last = wait_until("the tiles", lambda: (s := b.run("return window.tutti.state()"))["idle"] and not s["coarse"] and s)
+        total = sum(lines_of(c, session, "host-0").values())
+        assert last["events"] == total > first["events"] and not last["failure"], (last["events"], total)
+        assert all(r["label"] == "python3" for r in last["rows"] if r["kind"] == "track"), "the filter is gone"
+        print(f"     {sorted(seen)} of {total} events on the way")
+        b.close()
+
+
+main(test_progress, test_damage, test_page)
