@@ -2,241 +2,13 @@
 #include "base/conf.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/conf_field.h"
 #include "base/mem.h"
 #include "base/nearest.h"
-#include "base/now.h"
-
-#define NAME_MAX_LEN 64
-
-struct unit {
-	const char *name;
-	double scale;
-};
-
-static const struct unit time_units[] = {
-	{ "ns", 1 },   { "us", 1e3 },	{ "ms", 1e6 },	  { "s", 1e9 },
-	{ "m", 60e9 }, { "h", 3600e9 }, { "d", 86400e9 }, { 0 },
-};
-static const struct unit size_units[] = {
-	{ "", 1 },
-	{ "B", 1 },
-	{ "K", 1024.0 },
-	{ "M", 1048576.0 },
-	{ "G", 1073741824.0 },
-	{ "T", 1099511627776.0 },
-	{ 0 },
-};
-
-static int parse_unit(const char *text, const struct unit *units, const char *example, double *out,
-		      struct err *e)
-{
-	char *end;
-	double v = strtod(text, &end);
-
-	if (end != text && isfinite(v)) {
-		for (const struct unit *u = units; u->name; u++) {
-			if (!strcmp(end, u->name) && fabs(v * u->scale) < 9e18) {
-				*out = v * u->scale;
-				return 0;
-			}
-		}
-	}
-	return err_set(e, ERR_INVALID, "'%s': expected a number with a unit, like %s", text,
-		       example);
-}
-
-int conf_parse_time(const char *text, int64_t *out_ns, struct err *e)
-{
-	double v;
-	int rc;
-
-	if (!strcmp(text, "0")) {
-		*out_ns = 0;
-		return 0;
-	}
-	rc = parse_unit(text, time_units, "250ms, 2s or 5m", &v, e);
-	if (!rc)
-		*out_ns = llround(v);
-	return rc;
-}
-
-int conf_parse_size(const char *text, uint64_t *out_bytes, struct err *e)
-{
-	double v;
-	int rc = parse_unit(text, size_units, "4096, 64M or 2G", &v, e);
-
-	if (!rc && v < 0)
-		rc = err_set(e, ERR_INVALID, "'%s': a size is not negative", text);
-	if (!rc)
-		*out_bytes = (uint64_t)v;
-	return rc;
-}
-
-static int parse_bool(const char *text, bool *out, struct err *e)
-{
-	if (!strcmp(text, "true") || !strcmp(text, "1"))
-		*out = true;
-	else if (!strcmp(text, "false") || !strcmp(text, "0"))
-		*out = false;
-	else
-		return err_set(e, ERR_INVALID, "'%s': expected true or false", text);
-	return 0;
-}
-
-static int parse_int(const char *text, int *out, struct err *e)
-{
-	char *end;
-	long v;
-
-	errno = 0;
-	v = strtol(text, &end, 10);
-	if (errno || end == text || *end || v < INT32_MIN || v > INT32_MAX)
-		return err_set(e, ERR_INVALID, "'%s': expected a whole number", text);
-	*out = (int)v;
-	return 0;
-}
-
-static int parse_real(const char *text, double *out, struct err *e)
-{
-	char *end;
-	double v = strtod(text, &end);
-
-	if (end == text || *end || !isfinite(v))
-		return err_set(e, ERR_INVALID, "'%s': expected a number", text);
-	*out = v;
-	return 0;
-}
-
-static void list_clear(struct conf_list *list)
-{
-	for (size_t i = 0; i < list->n; i++)
-		free(list->items[i]);
-	free(list->items);
-	*list = (struct conf_list){ 0 };
-}
-
-static void list_add(struct conf_list *list, const char *text)
-{
-	list->items = xrealloc(list->items, (list->n + 1) * sizeof(*list->items));
-	list->items[list->n++] = xstrdup(text);
-}
-
-static double field_number(const struct conf_field *f, const void *p)
-{
-	switch (f->kind) {
-	case CONF_INT:
-		return *(const int *)p;
-	case CONF_TIME:
-		return (double)*(const int64_t *)p;
-	case CONF_SIZE:
-		return (double)*(const uint64_t *)p;
-	case CONF_REAL:
-		return *(const double *)p;
-	default:
-		return 0;
-	}
-}
-
-/* Writes a limit as a user would: 10ms, 64K, 99, 2000000000. */
-static void write_bound(const struct conf_field *f, double v, char out[32])
-{
-	const struct unit *best = f->kind == CONF_TIME ? time_units : size_units;
-
-	for (const struct unit *u = best; u->name && (f->kind == CONF_TIME || f->kind == CONF_SIZE);
-	     u++) {
-		if (v != 0 && u->scale > best->scale && fmod(v, u->scale) == 0 &&
-		    fabs(v / u->scale) < 10000)
-			best = u;
-	}
-	snprintf(out, 32, "%.15g%s", v / best->scale, best->name);
-}
-
-static bool has_range(const struct conf_field *f)
-{
-	return f->min < f->max;
-}
-
-static void write_range(const struct conf_field *f, char out[80])
-{
-	char min[32], max[32];
-
-	write_bound(f, f->min, min);
-	write_bound(f, f->max, max);
-	snprintf(out, 80, "%s to %s", min, max);
-}
-
-static int check_range(const struct conf_field *f, const void *p, const char *text, struct err *e)
-{
-	double v = field_number(f, p);
-	char range[80];
-
-	if (!has_range(f) || (v >= f->min && v <= f->max))
-		return 0;
-	write_range(f, range);
-	return err_set(e, ERR_INVALID, "'%s': use %s", text, range);
-}
-
-static int parse_field(void *p, const struct conf_field *f, const char *text, struct err *e)
-{
-	switch (f->kind) {
-	case CONF_STR:
-		free(*(char **)p);
-		*(char **)p = xstrdup(text);
-		return 0;
-	case CONF_BOOL:
-		return parse_bool(text, p, e);
-	case CONF_INT:
-		return parse_int(text, p, e);
-	case CONF_TIME:
-		return conf_parse_time(text, p, e);
-	case CONF_SIZE:
-		return conf_parse_size(text, p, e);
-	case CONF_REAL:
-		return parse_real(text, p, e);
-	case CONF_LIST:
-		list_add(p, text);
-		return 0;
-	}
-	return 0;
-}
-
-static int set_field(void *conf, const struct conf_field *f, const char *text, struct err *e)
-{
-	void *p = (char *)conf + f->offset;
-	int rc = parse_field(p, f, text, e);
-
-	return rc ? rc : check_range(f, p, text, e);
-}
-
-/* The name of member api.spool_bytes is "spool": the struct's name and the unit are dropped. */
-static void field_name(const struct conf_field *f, char sep, char out[NAME_MAX_LEN])
-{
-	const char *dot = strrchr(f->member, '.');
-	const char *member = dot ? dot + 1 : f->member;
-	size_t n = strlen(member);
-	const char *const suffixes[] = { "_ns", "_bytes" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
-		size_t len = strlen(suffixes[i]);
-
-		if (n > len && !strcmp(member + n - len, suffixes[i])) {
-			n -= len;
-			break;
-		}
-	}
-	if (n >= NAME_MAX_LEN)
-		n = NAME_MAX_LEN - 1;
-	for (size_t i = 0; i < n; i++)
-		out[i] = member[i] == '_' ? sep : member[i];
-	out[n] = '\0';
-}
 
 /* A field and its struct. */
 struct slot {
@@ -272,10 +44,10 @@ static struct slots slots_of(const struct conf_table *t, const void *conf)
 
 static struct slot *find_slot(const struct slots *s, const char *name, size_t len, char sep)
 {
-	char have[NAME_MAX_LEN];
+	char have[CONF_NAME_SIZE];
 
 	for (size_t i = 0; i < s->n; i++) {
-		field_name(s->v[i].f, sep, have);
+		conf_field_name(s->v[i].f, sep, have);
 		if (strlen(have) == len && !memcmp(have, name, len))
 			return &s->v[i];
 	}
@@ -293,9 +65,9 @@ static void begin_source(struct slots *s)
 static int slot_set(struct slot *slot, const char *text, struct err *e)
 {
 	if (slot->f->kind == CONF_LIST && !slot->seen)
-		list_clear((struct conf_list *)((char *)slot->conf + slot->f->offset));
+		conf_field_clear(slot->conf, slot->f);
 	slot->seen = true;
-	return set_field(slot->conf, slot->f, text, e);
+	return conf_field_set(slot->conf, slot->f, text, e);
 }
 
 static int load_defaults(struct slots *s, struct err *e)
@@ -303,7 +75,7 @@ static int load_defaults(struct slots *s, struct err *e)
 	for (size_t i = 0; i < s->n; i++) {
 		const struct conf_field *f = s->v[i].f;
 
-		if (f->value && set_field(s->v[i].conf, f, f->value, e))
+		if (f->value && conf_field_set(s->v[i].conf, f, f->value, e))
 			return err_prefix(e, "default of %s", f->member);
 	}
 	return 0;
@@ -368,15 +140,15 @@ static int load_file(struct slots *s, const char *path, struct err *e)
 
 static int load_env(struct slots *s, struct err *e)
 {
-	char name[NAME_MAX_LEN];
-	char env[NAME_MAX_LEN + 8];
+	char name[CONF_NAME_SIZE];
+	char env[CONF_NAME_SIZE + 8];
 	int rc = 0;
 
 	begin_source(s);
 	for (size_t i = 0; i < s->n && !rc; i++) {
 		const char *value;
 
-		field_name(s->v[i].f, '_', name);
+		conf_field_name(s->v[i].f, '_', name);
 		for (char *p = name; *p; p++)
 			*p = (char)toupper((unsigned char)*p);
 		snprintf(env, sizeof(env), "TUTTI_%s", name);
@@ -391,12 +163,12 @@ static int load_env(struct slots *s, struct err *e)
 
 static int unknown_flag(const struct slots *s, const char *flag, struct err *e)
 {
-	char name[NAME_MAX_LEN], have[NAME_MAX_LEN];
+	char name[CONF_NAME_SIZE], have[CONF_NAME_SIZE];
 	struct nearest n = nearest_to(name);
 
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(flag + 2, "="), flag + 2);
 	for (size_t i = 0; i < s->n; i++) {
-		field_name(s->v[i].f, '-', have);
+		conf_field_name(s->v[i].f, '-', have);
 		nearest_try(&n, have);
 	}
 	if (*n.word)
@@ -504,51 +276,9 @@ void conf_release(void *conf, const struct conf_table *table)
 {
 	struct slots slots = slots_of(table, conf);
 
-	for (size_t i = 0; i < slots.n; i++) {
-		const struct conf_field *f = slots.v[i].f;
-		void *p = (char *)slots.v[i].conf + f->offset;
-
-		if (f->kind == CONF_STR) {
-			free(*(char **)p);
-			*(char **)p = NULL;
-		} else if (f->kind == CONF_LIST) {
-			list_clear(p);
-		}
-	}
+	for (size_t i = 0; i < slots.n; i++)
+		conf_field_clear(slots.v[i].conf, slots.v[i].f);
 	free(slots.v);
-}
-
-static const char *kind_hint(enum conf_kind kind)
-{
-	static const char *const hints[] = {
-		[CONF_STR] = " TEXT",  [CONF_BOOL] = "",      [CONF_INT] = " N",
-		[CONF_TIME] = " TIME", [CONF_SIZE] = " SIZE", [CONF_REAL] = " X",
-		[CONF_LIST] = " TEXT",
-	};
-
-	return hints[kind];
-}
-
-static void help_field(const struct conf_field *f, FILE *out)
-{
-	char name[NAME_MAX_LEN], left[NAME_MAX_LEN + 16], range[80];
-
-	field_name(f, '-', name);
-	snprintf(left, sizeof(left), "--%s%s", name, kind_hint(f->kind));
-	fprintf(out, "  %-30s %s", left, f->help);
-	if (f->kind == CONF_LIST)
-		fputs(" (repeatable)", out);
-	if (has_range(f)) {
-		write_range(f, range);
-		fprintf(out, " (%s)", range);
-	}
-	if (f->kind == CONF_BOOL && f->value && !strcmp(f->value, "true"))
-		fprintf(out, " [on; --%s=false switches it off]", name);
-	else if (f->value && *f->value && strcmp(f->value, "false"))
-		fprintf(out, " [%s]", f->value);
-	if (f->once)
-		fputs(" (flag only)", out);
-	fputc('\n', out);
 }
 
 void conf_help(const struct conf_table *table, FILE *out)
@@ -558,7 +288,7 @@ void conf_help(const struct conf_table *table, FILE *out)
 	fprintf(out, "usage: %s [flags]%s%s\n\n%s\n\n", table->prog, table->args ? " " : "",
 		table->args ? table->args : "", table->summary);
 	for (size_t i = 0; i < slots.n; i++)
-		help_field(slots.v[i].f, out);
+		conf_field_help(slots.v[i].f, out);
 	fputs("  --config FILE                  read NAME = VALUE lines first\n"
 	      "  --print-config                 show every setting as it would be used\n"
 	      "  --help                         this text\n"
@@ -567,46 +297,11 @@ void conf_help(const struct conf_table *table, FILE *out)
 	free(slots.v);
 }
 
-static void print_field(const struct conf_field *f, const void *p, FILE *out)
-{
-	const struct conf_list *list = p;
-	char name[NAME_MAX_LEN];
-
-	field_name(f, '-', name);
-	switch (f->kind) {
-	case CONF_STR:
-		if (*(char *const *)p)
-			fprintf(out, "%s = %s\n", name, *(char *const *)p);
-		else
-			fprintf(out, "# %s is not set\n", name);
-		break;
-	case CONF_BOOL:
-		fprintf(out, "%s = %s\n", name, *(const bool *)p ? "true" : "false");
-		break;
-	case CONF_INT:
-		fprintf(out, "%s = %d\n", name, *(const int *)p);
-		break;
-	case CONF_TIME:
-		fprintf(out, "%s = %" PRId64 "ns\n", name, *(const int64_t *)p);
-		break;
-	case CONF_SIZE:
-		fprintf(out, "%s = %" PRIu64 "\n", name, *(const uint64_t *)p);
-		break;
-	case CONF_REAL:
-		fprintf(out, "%s = %.15g\n", name, *(const double *)p);
-		break;
-	case CONF_LIST:
-		for (size_t i = 0; i < list->n; i++)
-			fprintf(out, "%s = %s\n", name, list->items[i]);
-		break;
-	}
-}
-
 void conf_print(const void *conf, const struct conf_table *table, FILE *out)
 {
 	struct slots slots = slots_of(table, conf);
 
 	for (size_t i = 0; i < slots.n; i++)
-		print_field(slots.v[i].f, (char *)slots.v[i].conf + slots.v[i].f->offset, out);
+		conf_field_print(slots.v[i].conf, slots.v[i].f, out);
 	free(slots.v);
 }

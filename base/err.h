@@ -11,6 +11,7 @@
 #define BASE_ERR_H
 
 #include <stdarg.h>
+#include <stddef.h>
 
 #define MUST_CHECK	       __attribute__((warn_unused_result))
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
