@@ -77,10 +77,34 @@ size_t xs_builder_bytes(const struct xs_builder *b)
 	return b->out.len + b->texts.len + b->name_bytes;
 }
 
+size_t xs_event_names(const struct xs_builder *b)
+{
+	return HASH_COUNT(b->events.all);
+}
+
 static void remember(struct names *names, const struct name *n)
 {
 	names->before = names->last;
 	names->last = n;
+}
+
+static struct name *find_name(struct xs_builder *b, const struct names *names, const char *text,
+			      const char **clean, size_t *len)
+{
+	struct name *n;
+
+	*len = strlen(text);
+	*clean = text_clean(text, *len, &b->scratch);
+	HASH_FIND(hh, names->all, *clean, *len, n);
+	return n;
+}
+
+bool xs_has_event_name(struct xs_builder *b, const char *name)
+{
+	const char *clean;
+	size_t len;
+
+	return find_name(b, &b->events, name, &clean, &len);
 }
 
 /* Most planes ask for the same name, or the same two, many times in a row. */
@@ -96,9 +120,7 @@ static int64_t intern(struct xs_builder *b, struct names *names, const char *tex
 		remember(names, names->before);
 		return names->last->id;
 	}
-	len = strlen(text);
-	clean = text_clean(text, len, &b->scratch);
-	HASH_FIND(hh, names->all, clean, len, n);
+	n = find_name(b, names, text, &clean, &len);
 	if (!n) {
 		n = xmalloc(sizeof(*n));
 		n->text = xstrdup(clean);

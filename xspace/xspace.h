@@ -147,6 +147,10 @@ void xs_line(struct xs_builder *b, int64_t id, const char *name, int64_t timesta
 /* The next event of the line; the offset is from the line's timestamp, duration 0 = an instant. */
 void xs_event(struct xs_builder *b, const char *name, int64_t offset_ps, int64_t duration_ps);
 
+/* How many names the events of the open plane have, and whether this is one of them: 140 bytes each, until its end. */
+size_t xs_event_names(const struct xs_builder *b);
+bool xs_has_event_name(struct xs_builder *b, const char *name);
+
 /* A stat of the last event or, before the first line of a plane, of the plane. `name` must be plain
  * ASCII without quotes or backslashes (XProf does not escape it); doubles that are not finite are
  * dropped. */

@@ -70,6 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				     .pid = 1 };
 	struct ring_reading reading = { .now_raw_ns = NOW, .fn = on_note };
 	struct ticks_map map = { 0 };
+	size_t n_open = 0;
 	struct shared_ring *r;
 	int fd = memfd_create("fuzz", MFD_CLOEXEC), mine = dup(fd);
 
@@ -79,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size & 1)
 		memcpy(&header, data + size - (size < 32 ? size : 32), size < 32 ? size : 32);
 	write_at(fd, &header, sizeof(header), 0);
-	if (shared_ring_open(&r, fd, 1, 1, NULL))
+	if (shared_ring_open(&r, fd, 1, 1, &n_open, NULL))
 		r = NULL;
 	reading.map = &map;
 	events = 0;
@@ -98,6 +99,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		shared_ring_end(r, &reading);
 	}
 	shared_ring_free(r);
+	if (n_open)
+		abort();
 	close(mine);
 	return 0;
 }

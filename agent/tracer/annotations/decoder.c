@@ -14,6 +14,9 @@
 
 /* A scope whose end has not come. */
 struct open_scope {
+	struct open_scope
+		*outer; /* the next one around it that is open, of a smaller depth; or NULL */
+	size_t depth;
 	uint64_t ticks;
 	struct note note;
 };
@@ -25,7 +28,7 @@ struct lane {
 	/* slots are missing since the last record: ends of open scopes may be among them */
 	bool has_gap;
 	int64_t last_raw_ns; /* of the last record */
-	struct open_scope *open[TUTTI_DEPTH_MAX]; /* by depth; NULL = none */
+	struct open_scope *innermost; /* that is open; NULL = none */
 };
 
 /* A range with only one end so far. Its ends may be from two threads, whose records come in any order. */
@@ -59,15 +62,34 @@ struct decoder *decoder_new(const struct decoder_conf *conf)
 	return d;
 }
 
+static void drop_innermost(struct decoder *d, struct lane *lane)
+{
+	struct open_scope *s = lane->innermost;
+
+	lane->innermost = s->outer;
+	free(s);
+	d->n_open--;
+	--*d->conf.open_of_user;
+}
+
+static void drop_range(struct decoder *d, struct range *at)
+{
+	if (at->has_begin || at->has_end)
+		--*d->conf.open_of_user;
+	*at = (struct range){ 0 };
+}
+
 void decoder_free(struct decoder *d)
 {
 	if (!d)
 		return;
 	for (size_t i = 0; i < DECODER_LANES_MAX; i++) {
-		for (size_t k = 0; d->lanes[i] && k < TUTTI_DEPTH_MAX; k++)
-			free(d->lanes[i]->open[k]);
+		while (d->lanes[i] && d->lanes[i]->innermost)
+			drop_innermost(d, d->lanes[i]);
 		free(d->lanes[i]);
 	}
+	for (size_t i = 0; d->ranges && i < DECODER_RANGES_MAX; i++)
+		drop_range(d, &d->ranges[i]);
 	free(d->ranges);
 	free(d);
 }
@@ -116,17 +138,9 @@ static void emit_now(const struct decoder *d, const struct lane *lane, const str
 
 /* ---- scopes ---- */
 
-static void drop_scope(struct decoder *d, struct lane *lane, size_t depth)
+static void end_innermost(struct decoder *d, struct lane *lane, int64_t raw_ns, bool unfinished)
 {
-	free(lane->open[depth]);
-	lane->open[depth] = NULL;
-	d->n_open--;
-}
-
-static void end_scope(struct decoder *d, struct lane *lane, size_t depth, int64_t raw_ns,
-		      bool unfinished)
-{
-	struct note *n = &lane->open[depth]->note;
+	struct note *n = &lane->innermost->note;
 
 	if (raw_ns >= n->begin_raw_ns) {
 		n->end_raw_ns = raw_ns;
@@ -135,7 +149,7 @@ static void end_scope(struct decoder *d, struct lane *lane, size_t depth, int64_
 	} else {
 		d->damaged++;
 	}
-	drop_scope(d, lane, depth);
+	drop_innermost(d, lane);
 }
 
 /* Ends the scopes whose end is missing: they ended in the gap, or where the next one begins. */
@@ -144,12 +158,10 @@ static void end_missing(struct decoder *d, struct lane *lane, size_t from_depth,
 	int64_t end_raw_ns = lane->has_gap && lane->last_raw_ns < raw_ns ? lane->last_raw_ns
 									 : raw_ns;
 
-	for (size_t i = TUTTI_DEPTH_MAX; i-- > from_depth;) {
-		if (!lane->open[i])
-			continue;
-		if (lane->open[i]->note.begin_raw_ns > end_raw_ns)
+	while (lane->innermost && lane->innermost->depth >= from_depth) {
+		if (lane->innermost->note.begin_raw_ns > end_raw_ns)
 			end_raw_ns = raw_ns;
-		end_scope(d, lane, i, end_raw_ns, true);
+		end_innermost(d, lane, end_raw_ns, true);
 	}
 }
 
@@ -166,15 +178,18 @@ static void on_begin(struct decoder *d, struct lane *lane, const struct record *
 	end_missing(d, lane, depth, r->raw_ns);
 	if (is_step)
 		emit_now(d, lane, r, NOTE_STEP_BEGIN);
-	if (d->n_open == DECODER_OPEN_MAX) {
+	if (d->n_open == DECODER_OPEN_MAX || *d->conf.open_of_user >= DECODER_OPEN_OF_USER_MAX) {
 		d->damaged++;
 		return;
 	}
 	s = xcalloc(1, sizeof(*s));
+	s->outer = lane->innermost;
+	s->depth = depth;
 	s->ticks = r->head.ticks;
 	set_note(d, lane, r, is_step ? NOTE_STEP : NOTE_SCOPE, &s->note);
-	lane->open[depth] = s;
+	lane->innermost = s;
 	d->n_open++;
+	++*d->conf.open_of_user;
 }
 
 /* Matches an end with its scope by the ticks of the begin, so the end of a scope that was not read matches
@@ -188,10 +203,10 @@ static void on_end(struct decoder *d, struct lane *lane, const struct record *r)
 		return;
 	}
 	end_missing(d, lane, depth + 1, r->raw_ns);
-	if (!lane->open[depth])
+	if (!lane->innermost || lane->innermost->depth < depth)
 		return;
-	if (lane->open[depth]->ticks == r->head.value)
-		end_scope(d, lane, depth, r->raw_ns, false);
+	if (lane->innermost->ticks == r->head.value)
+		end_innermost(d, lane, r->raw_ns, false);
 	else
 		end_missing(d, lane, depth, r->raw_ns);
 }
@@ -209,7 +224,7 @@ static struct range *find_range(struct decoder *d, uint64_t number)
 	return NULL;
 }
 
-/* Replaces the oldest one. */
+/* Replaces the oldest one; NULL if the user has too much that is open. */
 static struct range *add_range(struct decoder *d, uint64_t number)
 {
 	struct range *at;
@@ -218,7 +233,11 @@ static struct range *add_range(struct decoder *d, uint64_t number)
 		d->ranges = xcalloc(DECODER_RANGES_MAX, sizeof(*d->ranges));
 	at = &d->ranges[d->range_at++ % DECODER_RANGES_MAX];
 	d->damaged += at->has_begin;
-	*at = (struct range){ .number = number };
+	drop_range(d, at);
+	if (*d->conf.open_of_user >= DECODER_OPEN_OF_USER_MAX)
+		return NULL;
+	at->number = number;
+	++*d->conf.open_of_user;
 	return at;
 }
 
@@ -229,6 +248,10 @@ static void on_range(struct decoder *d, struct lane *lane, const struct record *
 
 	if (!at || (is_begin ? at->has_begin : at->has_end))
 		at = add_range(d, r->head.value);
+	if (!at) {
+		d->damaged++;
+		return;
+	}
 	if (is_begin) {
 		int64_t end_raw_ns = at->note.end_raw_ns;
 
@@ -246,7 +269,7 @@ static void on_range(struct decoder *d, struct lane *lane, const struct record *
 		emit(d, &at->note);
 	else
 		d->damaged++;
-	*at = (struct range){ 0 };
+	drop_range(d, at);
 }
 
 /* ---- records ---- */
@@ -374,7 +397,7 @@ void decoder_end(struct decoder *d, int64_t now_raw_ns)
 			at->note.unfinished = 1;
 			emit(d, &at->note);
 		}
-		*at = (struct range){ 0 };
+		drop_range(d, at);
 	}
 }
 
@@ -387,13 +410,23 @@ static void give_open(struct note n, int64_t now_raw_ns, note_fn fn, void *arg)
 	fn(arg, &n);
 }
 
+/* The outermost first. */
+static void give_open_scopes(const struct lane *lane, int64_t now_raw_ns, note_fn fn, void *arg)
+{
+	const struct open_scope *scopes[TUTTI_DEPTH_MAX];
+	size_t n = 0;
+
+	for (const struct open_scope *s = lane->innermost; s; s = s->outer)
+		scopes[n++] = s;
+	while (n)
+		give_open(scopes[--n]->note, now_raw_ns, fn, arg);
+}
+
 void decoder_each_open(const struct decoder *d, int64_t now_raw_ns, note_fn fn, void *arg)
 {
 	for (size_t i = 0; i < DECODER_LANES_MAX; i++) {
-		for (size_t k = 0; d->lanes[i] && k < TUTTI_DEPTH_MAX; k++) {
-			if (d->lanes[i]->open[k])
-				give_open(d->lanes[i]->open[k]->note, now_raw_ns, fn, arg);
-		}
+		if (d->lanes[i])
+			give_open_scopes(d->lanes[i], now_raw_ns, fn, arg);
 	}
 	for (size_t i = 0; d->ranges && i < DECODER_RANGES_MAX; i++) {
 		if (d->ranges[i].has_begin)

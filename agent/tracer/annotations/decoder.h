@@ -9,8 +9,10 @@
 #include "agent/tracer/annotations/note.h"
 #include "agent/tracer/annotations/ticks.h"
 
-#define DECODER_LANES_MAX  256
-#define DECODER_OPEN_MAX   1024 /* scopes of a ring that are open at once */
+#define DECODER_LANES_MAX 256
+#define DECODER_OPEN_MAX  1024 /* scopes of a ring that are open at once */
+#define DECODER_OPEN_OF_USER_MAX \
+	16384 /* of all rings of a user: 200 bytes each, and more for a moment in a capture */
 #define DECODER_RANGES_MAX 256 /* the same for ranges */
 
 struct decoder;
@@ -19,6 +21,7 @@ struct decoder_conf {
 	int32_t pid;
 	uint32_t lanes; /* up to DECODER_LANES_MAX */
 	uint32_t clock;
+	size_t *open_of_user; /* how many scopes are open in all rings of this one's user; changed, there until the end */
 	/* The thread's id here, from its id in its own PID namespace. */
 	int32_t (*thread_of)(void *arg, int32_t tid);
 	note_fn fn; /* gets the annotations, borrowed; those of a lane in the order of their ends */

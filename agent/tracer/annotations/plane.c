@@ -14,6 +14,10 @@
 #define RANGES_LINE_ID	 INT64_C(0x80000001)
 #define RANGES_LINES	 16 /* lines of ranges; further ranges that overlap share the last one */
 
+/* Names of a process; the events with further ones share one. */
+#define NAMES_MAX   65536
+#define OTHER_NAMES "(other names)"
+
 /* The lines of a plane, in this order. */
 enum line_class { LINE_THREAD, LINE_RANGES, LINE_COUNTERS };
 
@@ -111,6 +115,12 @@ static void add_step(struct xs_builder *b, const struct plane_notes *notes, cons
 	xs_stat_int(b, "_r", 1);
 }
 
+static const char *name_of(struct xs_builder *b, const struct note *n)
+{
+	return xs_event_names(b) < NAMES_MAX || xs_has_event_name(b, n->text) ? n->text
+									      : OTHER_NAMES;
+}
+
 static void add_event(struct xs_builder *b, const struct plane_notes *notes, const struct note *n,
 		      int64_t end_raw_ns)
 {
@@ -118,7 +128,7 @@ static void add_event(struct xs_builder *b, const struct plane_notes *notes, con
 
 	if (end_raw_ns > notes->t1_raw_ns)
 		end_raw_ns = notes->t1_raw_ns;
-	xs_event(b, n->text, (begin_ns - notes->t0_raw_ns) * 1000,
+	xs_event(b, name_of(b, n), (begin_ns - notes->t0_raw_ns) * 1000,
 		 end_raw_ns > begin_ns ? (end_raw_ns - begin_ns) * 1000 : 0);
 	if (n->kind == NOTE_STEP)
 		add_step(b, notes, n);

@@ -42,13 +42,20 @@ struct process {
 	bool denied;
 };
 
+/* Whose rings they are. */
+struct user {
+	uint32_t uid;
+	size_t n_rings; /* 0 = a free slot */
+	size_t n_open; /* scopes */
+};
+
 struct ring_entry {
 	struct shared_ring *ring;
 	/* the process's folder in /proc, which can be used as long as the process exists; -1 = it has ended */
 	int proc_fd;
 	int number; /* of its descriptor there; -1 = not known, the process sent its ring */
 	int32_t pid;
-	uint32_t uid;
+	struct user *user;
 	uint64_t inode; /* of the memfd */
 };
 
@@ -56,6 +63,7 @@ struct rings {
 	struct u32_map by_pid; /* struct process */
 	struct ring_entry v[RINGS_MAX];
 	size_t n, first;
+	struct user users[RINGS_MAX];
 	uint64_t looks;
 	uint64_t memfd_dev; /* where memfds are */
 	int64_t now_mono_ns;
@@ -88,6 +96,8 @@ struct rings *rings_new(void)
 static void ring_entry_release(struct ring_entry *r)
 {
 	shared_ring_free(r->ring);
+	if (r->user)
+		r->user->n_rings--;
 	if (r->proc_fd >= 0)
 		close(r->proc_fd);
 }
@@ -125,18 +135,33 @@ static void warn(struct rings *rs, int32_t pid, const char *reason)
 	log_warn("AGT-ANNOTATIONS", "pid=%" PRId32 " reason=\"%s\"", pid, reason);
 }
 
-static bool has_room(struct rings *rs, int32_t pid, uint32_t uid)
+static bool has_room(struct rings *rs, int32_t pid, const struct user *user)
 {
-	size_t of_user = 0, of_process = 0;
+	size_t of_process = 0;
 
-	for (size_t i = 0; i < rs->n; i++) {
-		of_user += rs->v[i].uid == uid;
+	for (size_t i = 0; i < rs->n; i++)
 		of_process += rs->v[i].pid == pid;
-	}
-	if (rs->n < RINGS_MAX && of_user < RINGS_PER_USER_MAX && of_process < RINGS_PER_PROCESS_MAX)
+	if (rs->n < RINGS_MAX && user->n_rings < RINGS_PER_USER_MAX &&
+	    of_process < RINGS_PER_PROCESS_MAX)
 		return true;
 	warn(rs, pid, "too many rings of annotations: this one is not read");
 	return false;
+}
+
+/* Its slot, or a free one; there is one as long as there is room for a ring. */
+static struct user *user_of(struct rings *rs, uint32_t uid)
+{
+	struct user *free_slot = &rs->users[0];
+
+	for (size_t i = 0; i < RINGS_MAX; i++) {
+		struct user *user = &rs->users[i];
+
+		if (user->n_rings && user->uid == uid)
+			return user;
+		if (!user->n_rings)
+			free_slot = user;
+	}
+	return free_slot;
 }
 
 /* A process may send a descriptor of any file, also one of a FUSE or network file system, whose server may block or
@@ -180,18 +205,23 @@ static bool is_known(const struct rings *rs, uint64_t inode)
 }
 
 /* Takes `fd` and the entry's proc_fd. */
-static void add_entry(struct rings *rs, struct ring_entry r, int fd, int32_t inner_pid)
+static void add_entry(struct rings *rs, struct ring_entry r, uint32_t uid, int fd,
+		      int32_t inner_pid)
 {
+	struct user *user = user_of(rs, uid);
 	struct err e;
 
-	if (is_known(rs, r.inode) || !has_room(rs, r.pid, r.uid)) {
+	if (is_known(rs, r.inode) || !has_room(rs, r.pid, user)) {
 		close(fd);
-	} else if (shared_ring_open(&r.ring, fd, r.pid, inner_pid, &e)) {
+	} else if (shared_ring_open(&r.ring, fd, r.pid, inner_pid, &user->n_open, &e)) {
 		log_debug("AGT-ANNOTATIONS", "pid=%" PRId32 " reason=\"%s\"", r.pid, e.msg);
 	} else {
+		r.user = user;
+		user->uid = uid;
+		user->n_rings++;
 		rs->v[rs->n++] = r;
 		log_info("AGT-ANNOTATIONS", "pid=%" PRId32 " uid=%" PRIu32 " state=known", r.pid,
-			 r.uid);
+			 uid);
 		return;
 	}
 	ring_entry_release(&r);
@@ -211,14 +241,13 @@ static void add_found(struct rings *rs, int32_t pid, int proc_fd, int number)
 		ring_entry_release(&r);
 		return;
 	}
-	r.uid = st.st_uid;
-	add_entry(rs, r, fd, proc_inner_pid(pid));
+	add_entry(rs, r, st.st_uid, fd, proc_inner_pid(pid));
 }
 
 /* Of a process that has ended, the number that it had in a PID namespace of its own is not known any more. */
 void rings_add(struct rings *rs, int fd, int32_t pid, uint32_t uid)
 {
-	struct ring_entry r = { .number = -1, .pid = pid, .uid = uid };
+	struct ring_entry r = { .number = -1, .pid = pid };
 	int32_t inner_pid = proc_inner_pid(pid);
 	char path[32];
 
@@ -228,7 +257,7 @@ void rings_add(struct rings *rs, int fd, int32_t pid, uint32_t uid)
 	}
 	snprintf(path, sizeof(path), "/proc/%" PRId32, pid);
 	r.proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	add_entry(rs, r, fd, inner_pid ? inner_pid : pid);
+	add_entry(rs, r, uid, fd, inner_pid ? inner_pid : pid);
 }
 
 /* False and errno if the link cannot be read. */

@@ -68,7 +68,7 @@ static int check_header(const struct tutti_ring *h, int32_t inner_pid, struct er
 }
 
 int shared_ring_open(struct shared_ring **out, int fd, int32_t pid, int32_t inner_pid,
-		     struct err *e)
+		     size_t *open_of_user, struct err *e)
 {
 	struct tutti_ring h;
 	struct shared_ring *r;
@@ -91,6 +91,7 @@ int shared_ring_open(struct shared_ring **out, int fd, int32_t pid, int32_t inne
 	r->decoder = decoder_new(&(struct decoder_conf){ .pid = pid,
 							 .lanes = h.lanes,
 							 .clock = h.clock,
+							 .open_of_user = open_of_user,
 							 .thread_of = thread_of,
 							 .fn = on_note,
 							 .arg = r });

@@ -29,9 +29,10 @@ struct ring_reading {
 };
 
 /* Opens the ring in `fd`, and takes `fd`, also on failure. The ring is of process `pid`, whose pid in its own
- * PID namespace is `inner_pid`. ERR_INVALID if it is no ring of that process. */
+ * PID namespace is `inner_pid`. `open_of_user` counts the open scopes of all rings of its user, until it is freed.
+ * ERR_INVALID if it is no ring of that process. */
 MUST_CHECK int shared_ring_open(struct shared_ring **out, int fd, int32_t pid, int32_t inner_pid,
-				struct err *e);
+				size_t *open_of_user, struct err *e);
 void shared_ring_free(struct shared_ring *r); /* NULL is fine */
 
 /* Reads what was written since the last time. */

@@ -227,6 +227,29 @@ static void test_lengths_at_every_width(void)
 	}
 }
 
+/* The names of one plane's events, each once. */
+static void test_event_names(void)
+{
+	struct xs_builder *b = xs_builder_new();
+	struct buf out = BUF_INIT;
+
+	xs_plane(b, 1, "p");
+	xs_line(b, 1, "l", 0);
+	xs_event(b, "a", 0, 0);
+	xs_event(b, "b", 1, 0);
+	xs_event(b, "a", 2, 0);
+	xs_stat_int(b, "c", 1);
+	CHECK_EQ(xs_event_names(b), 2);
+	CHECK(xs_has_event_name(b, "b"));
+	CHECK(!xs_has_event_name(b, "c"));
+	xs_plane(b, 2, "q");
+	CHECK_EQ(xs_event_names(b), 0);
+	CHECK(!xs_has_event_name(b, "a"));
+	xs_finish(b, &out);
+	xs_builder_free(b);
+	buf_release(&out);
+}
+
 static void test_empty(void)
 {
 	struct xs_builder *b = xs_builder_new();
@@ -246,6 +269,7 @@ int main(void)
 	test_texts_and_reuse();
 	test_text_becomes_utf8();
 	test_lengths_at_every_width();
+	test_event_names();
 	test_empty();
 	return 0;
 }

@@ -29,6 +29,8 @@ static int32_t thread_of(void *arg, int32_t tid)
 	return tid + 1000;
 }
 
+static size_t open_of_user;
+
 static struct decoder *start(void)
 {
 	n_slots = n_got = 0;
@@ -37,6 +39,7 @@ static struct decoder *start(void)
 	return decoder_new(&(struct decoder_conf){ .pid = 7,
 						   .lanes = 4,
 						   .clock = TUTTI_CLOCK_RAW,
+						   .open_of_user = &open_of_user,
 						   .thread_of = thread_of,
 						   .fn = on_note });
 }
@@ -236,7 +239,31 @@ static void test_too_many_open(void)
 		feed(d, lane);
 	}
 	CHECK_EQ(decoder_damaged(d), DECODER_LANES_MAX * 8u - DECODER_OPEN_MAX);
+	CHECK_EQ(open_of_user, DECODER_OPEN_MAX);
 	decoder_free(d);
+	CHECK_EQ(open_of_user, 0);
+}
+
+/* All rings of a user together have a limit, too. */
+static void test_open_of_user(void)
+{
+	struct decoder *d;
+
+	open_of_user = DECODER_OPEN_OF_USER_MAX - 1;
+	d = start();
+	put(TUTTI_KIND_BEGIN, 0, 1, 0, "a");
+	put(TUTTI_KIND_BEGIN, 1, 2, 0, "b");
+	feed(d, 0);
+	CHECK_EQ(decoder_damaged(d), 1);
+	CHECK_EQ(open_of_user, DECODER_OPEN_OF_USER_MAX);
+	put(TUTTI_KIND_END, 1, 3, AT(2), "");
+	put(TUTTI_KIND_END, 0, 4, AT(1), "");
+	put(TUTTI_KIND_BEGIN, 0, 5, 0, "c");
+	feed(d, 0);
+	CHECK_EQ(decoder_damaged(d), 1);
+	decoder_free(d);
+	CHECK_EQ(open_of_user, DECODER_OPEN_OF_USER_MAX - 1);
+	open_of_user = 0;
 }
 
 static void test_ticks(void)
@@ -266,6 +293,7 @@ int main(void)
 	test_next_thread();
 	test_nonsense();
 	test_too_many_open();
+	test_open_of_user();
 	test_ticks();
 	return 0;
 }

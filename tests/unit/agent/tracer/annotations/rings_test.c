@@ -251,8 +251,9 @@ static struct tutti_ring good_header(void)
 static bool opens(struct tutti_ring h, size_t bytes)
 {
 	struct shared_ring *r = NULL;
+	size_t n_open = 0;
 	struct err e;
-	int rc = shared_ring_open(&r, make_ring(&h, bytes), 5, 4711, &e);
+	int rc = shared_ring_open(&r, make_ring(&h, bytes), 5, 4711, &n_open, &e);
 
 	CHECK(!rc == !!r);
 	shared_ring_free(r);
@@ -312,6 +313,7 @@ static void test_heads(void)
 	struct tutti_ring h = good_header();
 	struct tutti_slot slot = { .kind = TUTTI_KIND_INSTANT, .text_len = 1, .text = "x" };
 	struct seen s = { .pid = 5 };
+	size_t n_open = 0;
 	struct shared_ring *r;
 	struct err e;
 	int fd = make_ring(&h, 8192 + (size_t)LANES * SLOTS * sizeof(slot)), mine = dup(fd);
@@ -319,7 +321,7 @@ static void test_heads(void)
 	slot.ticks = (uint64_t)now_raw_ns();
 	for (size_t i = 0; i < SLOTS; i++)
 		CHECK(pwrite(mine, &slot, sizeof(slot), (off_t)(8192 + i * sizeof(slot))) > 0);
-	CHECK_OK(shared_ring_open(&r, fd, 5, 4711, &e), e);
+	CHECK_OK(shared_ring_open(&r, fd, 5, 4711, &n_open, &e), e);
 	set_head(mine, 0, 10);
 	read_ring(r, &s);
 	CHECK_EQ(s.n, 10u);
