@@ -216,6 +216,8 @@ static const struct route routes[] = {
 	{ "GET", "/api/v1/sessions/*/view/next", &verb_read, api_view_next },
 	{ "GET", "/api/v1/sessions/*/view/selection", &verb_read, api_view_selection },
 	{ "GET", "/api/v1/sessions/*/view/flame", &verb_read, api_view_flame },
+	{ "GET", "/api/v1/sessions/*/view/spread", &verb_read, api_view_spread },
+	{ "GET", "/api/v1/sessions/*/view/links", &verb_read, api_view_links },
 	{ "GET", "/api/v1/sessions/*/view/durations", &verb_read, api_view_durations },
 	{ "GET", "/api/v1/events", &verb_watch, get_events },
 	{ "GET", "/healthz", &verb_public, get_health },

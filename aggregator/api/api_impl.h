@@ -131,6 +131,8 @@ void api_view_search(struct api *api, struct http_req *req, const char *id, cons
 void api_view_next(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_view_selection(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_view_flame(struct api *api, struct http_req *req, const char *id, const char *name);
+void api_view_spread(struct api *api, struct http_req *req, const char *id, const char *name);
+void api_view_links(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_view_durations(struct api *api, struct http_req *req, const char *id, const char *name);
 
 #endif

@@ -40,6 +40,8 @@ struct question {
 		struct view_place place;
 		struct view_search search;
 		struct view_step step;
+		struct view_spread spread;
+		struct view_links links;
 		struct view_selection selection;
 		struct view_flame flame;
 		struct view_durations durations;
@@ -376,6 +378,44 @@ void api_view_next(struct api *api, struct http_req *req, const char *id, const 
 				      .start_ps = read_number(q, "start_ps", -PS_MAX, PS_MAX),
 				      .at = read_place(q),
 				      .backward = has_flag(q, "backward") };
+	ask(q);
+}
+
+static int write_spread(struct question *q)
+{
+	return view_write_spread(q->view, &q->spread, &q->text, &q->e);
+}
+
+void api_view_spread(struct api *api, struct http_req *req, const char *id, const char *name)
+{
+	struct question *q = begin(api, req, id, write_spread);
+
+	(void)name;
+	if (!q)
+		return;
+	q->spread = (struct view_spread){ .search = read_search(q),
+					  .from_ps = read_number(q, "from_ps", -PS_MAX, PS_MAX),
+					  .to_ps = read_number(q, "to_ps", -PS_MAX, PS_MAX),
+					  .bins = (uint32_t)read_number(q, "bins", 1,
+									VIEW_BINS_MAX) };
+	ask(q);
+}
+
+static int write_links(struct question *q)
+{
+	return view_write_links(q->view, &q->links, &q->text, &q->e);
+}
+
+void api_view_links(struct api *api, struct http_req *req, const char *id, const char *name)
+{
+	struct question *q = begin(api, req, id, write_links);
+
+	(void)name;
+	if (!q)
+		return;
+	q->links = (struct view_links){ .of = read_selection(q),
+					.limit = (uint32_t)read_number(q, "limit", 1,
+								       VIEW_LINKS_MAX) };
 	ask(q);
 }
 

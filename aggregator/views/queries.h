@@ -67,7 +67,19 @@ struct view_step {
 MUST_CHECK int view_write_next(const struct view *view, const struct view_step *s, struct buf *out,
 			       struct err *e);
 
-/* The events that overlap [from_ps, to_ps), name by name; of the tracks "FILE.TRACK,FILE.TRACK,...", ascending. */
+/* How many matches begin in each of `bins` equal parts of [from_ps, to_ps): where they are, for an overview. Reads all
+ * events of the tracks that have matches. */
+#define VIEW_BINS_MAX 4096
+struct view_spread {
+	struct view_search search;
+	int64_t from_ps, to_ps;
+	uint32_t bins; /* 1 to VIEW_BINS_MAX */
+};
+MUST_CHECK int view_write_spread(const struct view *view, const struct view_spread *s,
+				 struct buf *out, struct err *e);
+
+/* The events that overlap [from_ps, to_ps), name by name; of the tracks "FILE.TRACK,FILE.TRACK,...", ascending, or of
+ * "all". */
 struct view_selection {
 	int64_t from_ps, to_ps;
 	const char *tracks;
@@ -75,6 +87,16 @@ struct view_selection {
 };
 MUST_CHECK int view_write_selection(const struct view *view, const struct view_selection *s,
 				    struct buf *out, struct err *e);
+
+/* The flows that have an end among these events: from each end to the next one in time, also on other tracks and hosts.
+ * Of more than `limit` every so many. */
+#define VIEW_LINKS_MAX 1000
+struct view_links {
+	struct view_selection of;
+	uint32_t limit; /* 1 to VIEW_LINKS_MAX */
+};
+MUST_CHECK int view_write_links(const struct view *view, const struct view_links *l,
+				struct buf *out, struct err *e);
 
 /* The same events as a tree of calls: the caller of an event is the latest one that it lies in as a whole. */
 enum view_group { GROUP_NONE, GROUP_HOST, GROUP_PLANE, GROUP_TRACK };

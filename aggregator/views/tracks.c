@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tracks that a question is about. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "aggregator/views/view.h"
 
@@ -24,6 +25,21 @@ static bool next_track(const char **at, uint32_t *file, uint32_t *track)
 	return true;
 }
 
+static int each_of_all(const struct view *view, view_track_fn fn, void *arg, struct err *e)
+{
+	struct view_place at = { 0 };
+	int rc = 0;
+
+	for (; !rc && at.file < view->n_files; at.file++) {
+		const struct tvx_track *tracks;
+		size_t n = tvx_tracks(view->files[at.file].x, &tracks);
+
+		for (at.track = 0; !rc && at.track < n; at.track++)
+			rc = fn(arg, &at, &tracks[at.track], e);
+	}
+	return rc;
+}
+
 int view_each_track(const struct view *view, const char *tracks, view_track_fn fn, void *arg,
 		    struct err *e)
 {
@@ -33,6 +49,8 @@ int view_each_track(const struct view *view, const char *tracks, view_track_fn f
 	bool is_first = true;
 	int rc = 0;
 
+	if (!strcmp(tracks, "all"))
+		return each_of_all(view, fn, arg, e);
 	while (!rc && *p) {
 		/* in order: so that none is read twice */
 		if (!next_track(&p, &at.file, &at.track) ||

@@ -133,7 +133,7 @@ struct xs_source view_source(const struct view_file *f);
 MUST_CHECK int view_check_track(const struct view *view, uint32_t file, uint32_t track,
 				const struct tvx_track **out, struct err *e);
 
-/* Calls fn for each of the tracks "FILE.TRACK,FILE.TRACK,...", which are ascending, until one returns an error. */
+/* Calls fn for each of the tracks "FILE.TRACK,FILE.TRACK,...", which are ascending, or of "all", until one returns an error. */
 typedef int (*view_track_fn)(void *arg, const struct view_place *at, const struct tvx_track *t,
 			     struct err *e);
 MUST_CHECK int view_each_track(const struct view *view, const char *tracks, view_track_fn fn,

@@ -253,6 +253,12 @@ static size_t first_flow(const struct tvx *x, uint64_t id)
 	return low;
 }
 
+size_t tvx_flows(const struct tvx *x, const struct tvx_flow **out)
+{
+	*out = x->flows;
+	return x->n_flows;
+}
+
 size_t tvx_flow_ends(const struct tvx *x, uint64_t id, const struct tvx_flow **out)
 {
 	size_t first = first_flow(x, id), n = first;

@@ -140,6 +140,9 @@ size_t tvx_names(const struct tvx *x);
 const char *tvx_name(const struct tvx *x, uint32_t name, size_t *len); /* any bytes, no NUL */
 uint64_t tvx_flows_left_out(const struct tvx *x);
 
+/* All ends of flows; returns how many. */
+size_t tvx_flows(const struct tvx *x, const struct tvx_flow **out);
+
 /* The ends of one flow; returns how many. */
 size_t tvx_flow_ends(const struct tvx *x, uint64_t id, const struct tvx_flow **out);
 

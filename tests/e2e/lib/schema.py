@@ -34,7 +34,7 @@ ANSWERS = {
     "POST /api/v1/sessions/*/links": "shared", "GET /shared/*/*": None, "GET /s/*": None,
     # view_test.py holds these against the stored files
     "GET /api/v1/sessions/*/view": "view", "GET /api/v1/sessions/*/view/tile": None,
-    **{f"GET /api/v1/sessions/*/view/{what}": f"view-{what}" for what in ("event", "search", "next", "selection", "flame", "durations")},
+    **{f"GET /api/v1/sessions/*/view/{what}": f"view-{what}" for what in ("event", "search", "next", "spread", "links", "selection", "flame", "durations")},
     "GET /api/v1/events": {"hosts": "hosts", "capture": "capture", "sessions": "session"},
     "GET /healthz": None,
     "GET /readyz": None,
