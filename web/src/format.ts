@@ -27,4 +27,10 @@ export function exact(ps: bigint): string {
 
 export const count = (n: number): string => n.toLocaleString("en");
 
-export const plural = (n: number, word: string): string => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
+export const plural = (n: number, word: string, several = `${word}s`): string => `${count(n)} ${n === 1 ? word : several}`;
+
+/** "5 minutes ago" */
+export function ago(at: Date): string {
+  const s = (Date.now() - at.getTime()) / 1000, [n, unit] = ([[86400, "day"], [3600, "hour"], [60, "minute"]] as [number, "day" | "hour" | "minute"][]).find(([size]) => Math.abs(s) >= size) ?? [1, "second" as const];
+  return new Intl.RelativeTimeFormat("en", { numeric: "auto" }).format(-Math.round(s / n), unit);
+}

@@ -1,41 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
+// Which page the address names, and what is on all of them: the bar, the keys that work everywhere, the list of keys.
 import "./style.css";
-import { send } from "./api";
+import { openCapture, startCapture } from "./capture/dialog";
+import { showCluster, startCluster } from "./cluster";
+import { leaveCompare, showCompare } from "./compare";
 import { byId, el } from "./dom";
 import { bytes } from "./format";
-import { startHome } from "./home";
+import { startLive } from "./live";
+import { openSession, type Waiting } from "./open";
+import { showSessions, startSessions } from "./sessions";
 import { startTheme, themeButton } from "./theme";
+import { KEYS } from "./timeline/keys";
 import type { Catalogue } from "./timeline/model";
 import { View } from "./timeline/view";
+
+type Page = "home" | "cluster" | "compare" | "viewer";
+const TITLES: Record<Page, string> = { home: "Sessions", cluster: "Cluster", compare: "Compare", viewer: "" };
+const EVERYWHERE: [string, string][] = [["c", "capture, or take a snapshot"], ["/", "find: sessions, names or events"], ["?", "these keys"], ["Esc", "close what is open"], ["↑ ↓, Del", "in the list of sessions: the next one; delete it"]];
 
 let view: View | null = null;
 let shown = ""; // the session on the screen
 let turn = 0; // a new address ends what an older one still waits for
 
 function notice(...children: (Node | string)[]): void { byId("v-notices").replaceChildren(el("p", {}, ...children)); }
-
-/* Asks until the session is indexed whole, and shows what is there on the way. Ends when it cannot be shown, or when the reader has gone
-   elsewhere. */
-async function follow(session: string, mine: number, show: (doc: Catalogue) => void): Promise<void> {
-  for (let build = ""; ; await new Promise((resolve) => setTimeout(resolve, 200))) {
-    let doc;
-    try {
-      const answer = await send(`sessions/${session}/view${build && `?build=${build}`}`);
-      doc = await answer.json();
-      if (turn !== mine) return;
-      if (!answer.ok) return notice(doc.error, " ", el("a", { href: "#/", textContent: "All sessions" }));
-    } catch {
-      if (turn !== mine) return;
-      if (!view) notice("The aggregator does not answer; trying again.");
-      continue;
-    }
-    if (doc.hosts) show(doc);
-    else if (view) view.showProgress(doc.done_bytes, doc.bytes);
-    else notice(doc.state === "waiting" ? "Another session is being prepared first." : `Preparing ${bytes(doc.done_bytes)} of ${bytes(doc.bytes)} `, el("progress", { max: doc.bytes || 1, value: doc.done_bytes }));
-    if (doc.state === "ready") return;
-    build = doc.build ?? build;
-  }
-}
 
 async function showSession(session: string, query: URLSearchParams, again: boolean): Promise<void> {
   if (shown === session && view && !again) return view.restore(query);
@@ -44,29 +31,85 @@ async function showSession(session: string, query: URLSearchParams, again: boole
   view = null;
   shown = session;
   byId("v-name").textContent = session;
-  await follow(session, mine, (doc) => {
+  const wait = (w: Waiting | null): boolean => {
+    if (turn !== mine) return false;
+    if (view) { if (w) view.showProgress(w.done_bytes, w.bytes); }
+    else if (!w) notice("The aggregator does not answer; trying again.");
+    else if (w.state === "waiting") notice("Another session is being prepared first.");
+    else notice(`Preparing ${bytes(w.done_bytes)} of ${bytes(w.bytes)} `, el("progress", { max: w.bytes || 1, value: w.done_bytes, ariaLabel: "Preparing" }));
+    return true;
+  };
+  const take = (doc: Catalogue): boolean => {
+    if (turn !== mine) return false;
     if (view) view.refine(doc);
     else view = new View(doc, query, () => showSession(session, new URLSearchParams(location.hash.split("?")[1]), true));
-  });
+    return true;
+  };
+  try {
+    await openSession(session, { wait, take });
+  } catch (e) {
+    if (turn !== mine) return;
+    notice(`${(e as Error).message} `, el("button", { className: "link", textContent: "Try again", onclick: () => showSession(session, query, true) }), el("a", { href: "#/", textContent: "All sessions" }));
+  }
 }
 
-function route(): void {
-  const [path, query] = location.hash.split("?"), session = /^#\/s\/(\w+)$/.exec(path)?.[1];
-  byId("home").hidden = Boolean(session);
-  byId("viewer").hidden = !session;
-  document.title = session ? `${session} – Tutti` : "Tutti";
-  if (session) return void showSession(session, new URLSearchParams(query), false);
+function leaveSession(): void {
   turn++;
   view?.close();
   view = null;
   shown = "";
 }
 
-/* Read-only, for tests. */
-Object.defineProperty(window, "tutti", { value: { state: () => view?.state() ?? null, hitAt: (x: number, y: number) => view?.hitAt(x, y) ?? null } });
+function route(): void {
+  const [path, text] = location.hash.split("?"), query = new URLSearchParams(text), session = /^#\/s\/(\w+)$/.exec(path)?.[1];
+  const page: Page = session ? "viewer" : path === "#/hosts" ? "cluster" : path === "#/compare" ? "compare" : "home";
+  for (const p of Object.keys(TITLES) as Page[]) {
+    byId(p).hidden = p !== page;
+    const link = document.getElementById(`nav-${p}`);
+    if (p === page) link?.setAttribute("aria-current", "page");
+    else link?.removeAttribute("aria-current");
+  }
+  document.title = `${session ?? TITLES[page]} – Tutti`;
+  if (page !== "viewer") leaveSession();
+  if (page !== "compare") leaveCompare();
+  if (session) return void showSession(session, query, false);
+  if (page === "cluster") showCluster();
+  else if (page === "compare") showCompare(query);
+  else showSessions(query);
+}
 
-byId("home-theme").append(themeButton());
+/* ---- keys everywhere ---- */
+
+function showKeys(): void {
+  const table = (title: string, keys: [string, string][]): Node => el("table", { className: "pairs" }, el("caption", { textContent: title }), el("tbody", {}, ...keys.map(([k, v]) => el("tr", {}, el("th", { scope: "row", textContent: k }), el("td", { textContent: v })))));
+  const dialog = byId<HTMLDialogElement>("keys");
+  dialog.replaceChildren(el("div", { className: "head" }, el("h2", { id: "keys-title", textContent: "Keys" }), el("button", { className: "plain", textContent: "close", title: "Esc", onclick: () => dialog.close() })), table("Everywhere", EVERYWHERE), table("In a timeline", KEYS));
+  dialog.showModal();
+}
+
+function onKey(ev: KeyboardEvent): void {
+  const at = ev.target as HTMLElement, typing = at.matches("input, select, textarea");
+  if (document.querySelector("dialog[open]") || ev.ctrlKey || ev.metaKey || ev.altKey) return;
+  if (typing && ev.key === "Escape") at.blur();
+  if (typing) return;
+  const find = byId("home").hidden ? byId("compare").hidden ? null : document.getElementById("p-find") : byId("s-find");
+  if (ev.key === "c") openCapture();
+  else if (ev.key === "?") showKeys();
+  else if (ev.key === "/" && find) find.focus();
+  else return;
+  ev.preventDefault();
+}
+
+/* Read-only, for tests. */
+Object.defineProperty(window, "tutti", { value: { state: () => view?.state() ?? null, hitAt: (x: number, y: number) => view?.hitAt(x, y) ?? null, sampleAt: (x: number, y: number) => view?.sampleAt(x, y) ?? null } });
+
+byId("theme").append(themeButton());
+byId("keys-open").addEventListener("click", showKeys);
+window.addEventListener("keydown", onKey);
 startTheme();
-startHome();
+startSessions();
+startCluster();
+startCapture();
+startLive();
 window.addEventListener("popstate", route);
 route();

@@ -9,7 +9,8 @@ import urllib.request
 from lib.cluster import SLOW, free_port, wait_until
 
 
-KEYS = {"Enter": "\ue007", "Esc": "\ue00c", "Shift": "\ue008", "Ctrl": "\ue009", "Left": "\ue012", "Up": "\ue013", "Right": "\ue014", "Down": "\ue015"}
+KEYS = {"Enter": "\ue007", "Esc": "\ue00c", "Shift": "\ue008", "Ctrl": "\ue009", "Left": "\ue012", "Up": "\ue013", "Right": "\ue014", "Down": "\ue015", "Tab": "\ue004",
+        "PageUp": "\ue00e", "PageDown": "\ue00f", "Delete": "\ue017", "Space": " "}
 
 
 class Browser:
@@ -50,7 +51,8 @@ class Browser:
         return self.call("POST", "/execute/sync", {"script": script, "args": []})
 
     def text(self, css):
-        return self.run(f"return document.querySelector({json.dumps(css)}).innerText")
+        """What the first such element shows; nothing if there is none."""
+        return self.run(f"return document.querySelector({json.dumps(css)})?.innerText ?? ''")
 
     def press(self, *keys, hold_ms=0):
         """Real keys, one after the other; of several characters at once ("Shift+Enter") the last is pressed within the others."""
@@ -75,6 +77,14 @@ class Browser:
             mouse.insert(0, {"type": "pause", "duration": 0})
             sources.append({"type": "key", "id": "keyboard", "actions": keys})
         self.call("POST", "/actions", {"actions": sources})
+
+    def hover(self, x, y):
+        self.call("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"},
+                                                    "actions": [{"type": "pointerMove", "duration": 0, "x": round(x), "y": round(y)}]}]})
+
+    def cdp(self, method, **params):
+        """A call of the DevTools protocol."""
+        return self.call("POST", "/goog/cdp/execute", {"cmd": method, "params": params})
 
     def picture(self):
         """A PNG of what is shown."""

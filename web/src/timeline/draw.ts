@@ -3,29 +3,33 @@
 import { span } from "../format";
 import { isDark, onTheme } from "../theme";
 import { colorOf, mix, pack, type Rgb } from "./color";
+import { drawArrows } from "./arrows";
+import type { Link } from "./flows";
+import { firstInside, firstOnScreen, type Hit, hitAt, type Sample, sampleAt, snap } from "./look";
 import { HOST_HEIGHT, LANE, type Model, PLANE_HEIGHT, type Row, STRIP } from "./model";
 import { BUCKETS, GROUP, type Tile, type Tiles } from "./tiles";
+
+export type { Hit, Sample };
 
 export const RULER = 26, OVERVIEW = 34;
 
 export interface Selected { file: number; track: number; event: number; row: number; startPs: number; durationPs: number; name: string }
 export interface Mark { fromPs: number; toPs: number }
-export interface Flow { from: Selected; to: Selected }
 
 export interface Scene {
   t0: number; t1: number; y: number; gutter: number;
   width: number; height: number; // CSS pixels
+  row: string; // the key of the row that the keyboard is at; "" = none
   selected: Selected[];
+  links: () => Link[]; // arrows of the window
   flows: { file: number; track: number; row: number; startPs: number; direction: number }[];
   marks: Mark[];
   drag: { kind: "box" | "zoom" | "time"; x0: number; y0: number; x1: number; y1: number } | null;
   find: (name: string) => boolean; // whether the search has the name
   finding: boolean;
+  ticks: number[] | null; // matches of the search, from the session's begin to its end
   hover: number | null; // ps
 }
-
-/** An event on the screen, for the pointer. */
-export interface Hit { row: Row; lane: number; tile: Tile; entry: number; startPs: number; lengthPs: number; count: number; name: string }
 
 interface Theme {
   dark: boolean; ink: string; soft: string; line: string; back: string; card: string; accent: string; select: string; hit: string; lost: string; clock: string; flow: string; warn: string; bad: string; backRgb: Rgb; rowRgb: Rgb }
@@ -49,8 +53,11 @@ export class Picture {
   private labels: Label[] = [];
   onScreen = 0; // entries
   coarse = false; // something was drawn from a coarser tile, or is missing
+  missing = 0; // tiles without which a part of a row stayed empty
+  arrows = 0;
+  drawMs = 0; // what the last picture took
 
-  constructor(private readonly canvas: HTMLCanvasElement, private readonly model: Model, private readonly tiles: Tiles, signal: AbortSignal) {
+  constructor(private readonly canvas: HTMLCanvasElement, readonly model: Model, private readonly tiles: Tiles, signal: AbortSignal) {
     this.ctx = canvas.getContext("2d", { willReadFrequently: true })!;
     onTheme(() => { this.theme = readTheme(); }, signal);
   }
@@ -60,12 +67,13 @@ export class Picture {
   }
 
   draw(s: Scene): void {
-    const ratio = window.devicePixelRatio || 1, w = Math.max(1, Math.round(s.width * ratio)), h = Math.max(1, Math.round(s.height * ratio));
+    const begun = performance.now(), ratio = window.devicePixelRatio || 1, w = Math.max(1, Math.round(s.width * ratio)), h = Math.max(1, Math.round(s.height * ratio));
     if (this.canvas.width !== w || this.canvas.height !== h) Object.assign(this.canvas, { width: w, height: h });
     if (!this.pixels || this.pixels.width !== w || this.pixels.height !== h) this.pixels = new ImageData(w, h);
     this.labels = [];
     this.onScreen = 0;
     this.coarse = false;
+    this.missing = 0;
     const words = new Uint32Array(this.pixels.data.buffer);
     words.fill(pack(this.theme.backRgb));
     this.tiles.begin();
@@ -77,7 +85,9 @@ export class Picture {
     this.drawMarks(s);
     this.drawGutter(s);
     this.drawRuler(s);
+    this.drawTicks(s);
     this.tiles.end();
+    this.drawMs = performance.now() - begun;
   }
 
   private *visible(s: Scene): Generator<Row> {
@@ -91,12 +101,14 @@ export class Picture {
 
   /* ---- events ---- */
 
-  private *pieces(file: number, track: number, s: { t0: number; t1: number }, shift: number, wanted = true): Generator<{ tile: Tile; from: number; to: number; lowPs: number; highPs: number }> {
+  *pieces(file: number, track: number, s: { t0: number; t1: number }, shift: number, wanted = true): Generator<{ tile: Tile; from: number; to: number; lowPs: number; highPs: number }> {
     const size = BUCKETS * 2 ** shift, group = Math.floor(track / GROUP), k = track % GROUP;
     for (let i = Math.floor(s.t0 / size); i * size < s.t1; i++) {
       const tile = this.tiles.get(file, group, shift, i, wanted);
-      if (wanted && (tile?.shift !== shift || k >= tile.ends.length)) this.coarse = true;
-      if (tile && k < tile.ends.length) yield { tile, from: k ? tile.ends[k - 1] : 0, to: tile.ends[k], lowPs: i * size, highPs: (i + 1) * size };
+      const has = tile && k < tile.ends.length; // one that was made while the session was indexed may have fewer tracks
+      if (wanted && (!has || tile.shift !== shift)) this.coarse = true;
+      if (wanted && !has) this.missing++;
+      if (has) yield { tile, from: k ? tile.ends[k - 1] : 0, to: tile.ends[k], lowPs: i * size, highPs: (i + 1) * size };
     }
   }
 
@@ -247,7 +259,7 @@ export class Picture {
       c.fillText(span(m.toPs - m.fromPs), this.x(s, m.fromPs) + 3, this.top() + 8);
     }
     for (const e of s.selected) this.drawSelected(s, e);
-    if (s.selected.length === 1) this.drawFlows(s, s.selected[0]);
+    this.arrows = drawArrows(c, this, s, this.theme.flow);
     if (s.hover !== null) {
       c.fillStyle = this.theme.line;
       c.fillRect(this.x(s, s.hover), this.top(), 1, s.height);
@@ -272,28 +284,6 @@ export class Picture {
         c.fillStyle = this.theme.ink;
         c.fillText(`±${span(bound)}`, x - wide / 2 + 2, box.y + box.height / 2);
       }
-    }
-  }
-
-  private drawFlows(s: Scene, from: Selected): void {
-    const c = this.ctx, here = this.boxOf(s, from, from.durationPs);
-    c.strokeStyle = this.theme.flow;
-    c.fillStyle = this.theme.flow;
-    c.lineWidth = 1.5;
-    for (const f of here ? s.flows : []) {
-      const there = this.boxOf(s, f, 0);
-      if (!there) continue;
-      const forward = f.direction === 1, [x0, y0] = [here!.x + (forward ? Math.min(here!.width, 4) : 0), here!.y + LANE / 2], [x1, y1] = [there.x, there.y + LANE / 2];
-      c.beginPath();
-      c.moveTo(x0, y0);
-      c.bezierCurveTo((x0 + x1) / 2, y0, (x0 + x1) / 2, y1, x1, y1);
-      c.stroke();
-      const [tx, ty, dir] = forward ? [x1, y1, x1 >= x0 ? 1 : -1] : [x0, y0, x0 >= x1 ? 1 : -1];
-      c.beginPath();
-      c.moveTo(tx, ty);
-      c.lineTo(tx - 7 * dir, ty - 4);
-      c.lineTo(tx - 7 * dir, ty + 4);
-      c.fill();
     }
   }
 
@@ -328,6 +318,10 @@ export class Picture {
 
   private drawLabel(s: Scene, row: Row, y: number): void {
     const c = this.ctx, t = this.theme;
+    if (row.key === s.row) {
+      c.fillStyle = t.accent;
+      c.fillRect(0, y, 3, row.height - 1);
+    }
     if (row.kind === "host") {
       const bound = row.host.clock_bound_ns;
       c.fillStyle = t.line;
@@ -380,33 +374,20 @@ export class Picture {
     c.strokeRect(Math.max(s.gutter, x0), 1, Math.max(3, Math.min(s.width, x1) - Math.max(s.gutter, x0)), OVERVIEW - 3);
   }
 
-  /* ---- the pointer ---- */
-
-  hit(s: Scene, x: number, y: number): Hit | null {
-    const row = this.model.rows[this.model.rowAt(y - this.top() + s.y)];
-    if (!row || y < this.top() || x < s.gutter || row.kind !== "track" || row.info!.counter) return null;
-    const lane = Math.floor((y - this.rowY(s, row) - 1) / LANE), at = this.ps(s, x), near = (s.t1 - s.t0) / (s.width - s.gutter) * 2;
-    let best: Hit | null = null, distance = near;
-    for (const { tile, from, to } of this.pieces(row.file!, row.track!, { t0: at - near, t1: at + near }, this.shiftOf(s), false)) {
-      for (let i = from; i < to; i++) {
-        if ((tile.row[i] & 0xffff) !== lane) continue;
-        const startPs = tile.fromPs + tile.start[i] * tile.unit, lengthPs = tile.length[i] * tile.unit;
-        const away = at < startPs ? startPs - at : at > startPs + lengthPs ? at - startPs - lengthPs : 0;
-        if (away < distance || (!best && away === 0)) {
-          distance = away;
-          best = { row, lane, tile, entry: i, startPs, lengthPs, count: tile.count[i], name: tile.names[tile.name[i]] ?? "" };
-        }
-      }
-    }
-    return best;
+  /* Matches of the search, wherever they are; a match alone is as tall as many. */
+  private drawTicks(s: Scene): void {
+    const px = (s.width - s.gutter) / (s.ticks?.length || 1);
+    this.ctx.fillStyle = this.theme.hit;
+    s.ticks?.forEach((n, i) => { if (n) this.ctx.fillRect(s.gutter + i * px, OVERVIEW - 9, Math.max(px, 1.5), 7); });
   }
 
-  /** The edge of an event that is nearest to this point, within a few pixels; else the point's own time. */
-  snap(s: Scene, x: number, y: number): number {
-    const at = this.ps(s, x), hit = this.hit(s, x, y), near = (s.t1 - s.t0) / (s.width - s.gutter) * 6;
-    const edges = hit ? [hit.startPs, hit.startPs + hit.lengthPs] : [];
-    return edges.filter((e) => Math.abs(e - at) < near).sort((a, b) => Math.abs(a - at) - Math.abs(b - at))[0] ?? at;
-  }
+  /* ---- the pointer, and keys ---- */
+
+  hit(s: Scene, x: number, y: number): Hit | null { return hitAt(this, s, x, y); }
+  sampleAt(s: Scene, x: number, y: number): Sample | null { return sampleAt(this, s, x, y); }
+  snap(s: Scene, x: number, y: number): number { return snap(this, s, x, y); }
+  firstOnScreen(s: Scene, row: Row): number | null { return firstOnScreen(this, s, row); }
+  firstInside(s: Scene, e: Selected): number | null { return firstInside(this, s, e); }
 }
 
 function niceStep(ps: number): number {

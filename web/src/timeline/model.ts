@@ -38,6 +38,7 @@ export class Model {
   private readonly initiallyClosed = new Set<string>();
   readonly pinned = new Set<string>(); // "FILE.TRACK": on top, in this order
   rows: Row[] = [];
+  private readonly byKey = new Map<string, Row>();
   height = 0;
   filter = "";
   beginPs = 0;
@@ -90,6 +91,7 @@ export class Model {
   layOut(): void {
     const want = this.filter.toLowerCase();
     this.rows = [];
+    this.byKey.clear();
     this.height = 0;
     for (const key of this.pinned) this.addPinned(key);
     for (const host of this.doc.hosts) {
@@ -130,8 +132,21 @@ export class Model {
     return fresh;
   }
 
+  /** Changes places with the pinned track above it; whether there is one. */
+  raise(file: number, track: number): boolean {
+    const order = [...this.pinned], at = order.indexOf(`${file}.${track}`);
+    if (at < 1) return false;
+    [order[at - 1], order[at]] = [order[at], order[at - 1]];
+    this.pinned.clear();
+    order.forEach((key) => this.pinned.add(key));
+    this.layOut();
+    return true;
+  }
+
   private add(row: Omit<Row, "y" | "shown"> & { shown?: number }): void {
-    this.rows.push({ shown: 0, ...row, y: this.height });
+    const placed = { shown: 0, ...row, y: this.height };
+    this.rows.push(placed);
+    this.byKey.set(row.key, placed);
     this.height += row.height;
   }
 
@@ -146,9 +161,8 @@ export class Model {
     return low;
   }
 
-  trackRow(file: number, track: number): Row | undefined {
-    return this.rows.find((r) => r.kind === "track" && r.file === file && r.track === track);
-  }
+  row(key: string): Row | undefined { return this.byKey.get(key); }
+  trackRow(file: number, track: number): Row | undefined { return this.row(`t${file}.${track}`); }
 
   find(file: number, track: number): { host: Host; plane: Plane; info: Track } | null {
     for (const host of this.doc.hosts) for (const f of host.files) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is known of what is selected, as text and tables: every number of the picture is here, too.
-import { byId, el } from "../dom";
+import { byId, copy, el } from "../dom";
 import { count, exact, plural, span } from "../format";
 import type { Model } from "./model";
 import type { Selected } from "./draw";
@@ -93,15 +93,6 @@ function csv(list: Sum[]): string {
   return ["name,count,total_ps,self_ps,min_ps,max_ps", ...list.map((n) => [quote(n.name), n.count, n.total_ps, n.self_ps ?? "", n.min_ps ?? "", n.max_ps ?? ""].join(","))].join("\n");
 }
 
-/* navigator.clipboard is missing on plain http. */
-export function copy(text: string): void {
-  const area = el("textarea", { value: text, className: "unseen" });
-  document.body.append(area);
-  area.select();
-  document.execCommand("copy");
-  area.remove();
-}
-
 export function showSelected(model: Model, list: Selected[], close: () => void): void {
   const by = new Map<string, Sum & { min: number; max: number; total: number }>();
   for (const e of list) {
@@ -127,13 +118,13 @@ function changes(before: SelectionDoc, now: SelectionDoc): HTMLElement {
       el("td", { className: `num ${r.to > r.from ? "more" : "less"}`, textContent: `${r.to >= r.from ? "+" : "−"}${span(Math.abs(r.to - r.from))}${r.from ? ` (${r.to >= r.from ? "+" : "−"}${Math.abs(100 * (r.to / r.from - 1)).toFixed(1)} %)` : ""}` })))));
 }
 
-/** `before` is the box that this one is compared with. */
-export function showSelection(doc: SelectionDoc, before: SelectionDoc | null, compare: () => void, flame: () => void, close: () => void): void {
+/** `before` is the box that this one is compared with, and the page that shows both. */
+export function showSelection(doc: SelectionDoc, before: { doc: SelectionDoc; page: string } | null, act: { compare: () => void; flame: () => void; close: () => void }): void {
   const verb = (text: string, fn: () => void): Node => el("button", { className: "link", textContent: text, onclick: fn });
-  show(`${plural(doc.count, "event")} in the box`, close,
+  show(`${plural(doc.count, "event")} in the box`, act.close,
     el("p", { textContent: `${span(Number(doc.total_ps))} in all, ${span(Number(doc.self_ps))} self ` },
-      verb("copy as CSV", () => copy(csv(doc.names))), verb("compare the next box with this one", compare), verb("flame graph of its time (g)", flame)),
-    ...(before ? [changes(before, doc)] : []), sums(doc.names, doc.different - doc.names.length));
+      verb("copy as CSV", () => copy(csv(doc.names))), verb("compare the next box with this one", act.compare), verb("flame graph of its time (g)", act.flame)),
+    ...(before ? [changes(before.doc, doc), el("p", {}, el("a", { href: before.page, textContent: "both as a page with an address" }))] : []), sums(doc.names, doc.different - doc.names.length));
 }
 
 export function showSearch(model: Model, text: string, doc: SearchDoc, jump: () => void, close: () => void): void {
@@ -144,7 +135,7 @@ export function showSearch(model: Model, text: string, doc: SearchDoc, jump: () 
   }
   const most = Math.max(1, ...hosts.values());
   show(`“${text}”`, close,
-    el("p", { textContent: doc.matches ? `${plural(doc.matches, "match").replace("matchs", "matches")} among ${count(doc.events)} events, ${span(Number(doc.total_ps))} in all ` : `0 of ${count(doc.events)} events have “${text}” in their name` },
+    el("p", { textContent: doc.matches ? `${plural(doc.matches, "match", "matches")} among ${count(doc.events)} events, ${span(Number(doc.total_ps))} in all ` : `0 of ${count(doc.events)} events have “${text}” in their name` },
       ...(doc.matches ? [el("button", { className: "plain", textContent: "next (Enter)", onclick: jump })] : [])),
     el("div", { className: "columns" }, sums(doc.names, doc.different - doc.names.length),
       el("table", { className: "pairs" }, el("tbody", {}, ...[...hosts].map(([host, n]) => el("tr", {}, el("th", { scope: "row", textContent: host }),

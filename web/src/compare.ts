@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two sessions, or two ranges of one, name by name. The address has all of it: sessions a and b, their times at and bt (picoseconds
+// since T0), their tracks an and bn, the filter q and the order.
+import { api } from "./api";
+import { byId, copy, el } from "./dom";
+import { bytes, count, plural, span } from "./format";
+import { openSession, type Waiting } from "./open";
+import { twoNumbers } from "./timeline/address";
+import type { Catalogue } from "./timeline/model";
+import type { SelectionDoc } from "./timeline/panel";
+
+interface Side { session: string; range: string; tracks: string }
+interface Row { name: string; count: [number, number]; total: [number, number] }
+
+const SHOWN = 300;
+const ORDERS: [string, string, (r: Row) => number | string][] = [
+  ["name", "Name", (r) => r.name], ["counta", "Count A", (r) => -r.count[0]], ["countb", "Count B", (r) => -r.count[1]], ["totala", "Total A", (r) => -r.total[0]], ["totalb", "Total B", (r) => -r.total[1]],
+  ["meana", "Mean A", (r) => -mean(r, 0)], ["meanb", "Mean B", (r) => -mean(r, 1)], ["diff", "Difference of totals", (r) => -Math.abs(r.total[1] - r.total[0])], ["diffmean", "of means", (r) => -Math.abs(mean(r, 1) - mean(r, 0))],
+];
+const mean = (r: Row, i: 0 | 1): number => (r.count[i] ? r.total[i] / r.count[i] : 0);
+
+let turn = 0;
+let shownFor = ""; // the address whose sums are on the screen
+let rows: Row[] = [];
+let find = "", order = "diff";
+
+const sideOf = (q: URLSearchParams, key: string): Side => ({ session: q.get(key) ?? "", range: q.get(`${key}t`) ?? "", tracks: q.get(`${key}n`) ?? "" });
+
+function addressOf(a: Side, b: Side): string {
+  const q = new URLSearchParams();
+  for (const [key, side] of [["a", a], ["b", b]] as [string, Side][]) {
+    q.set(key, side.session);
+    if (side.range) q.set(`${key}t`, side.range);
+    if (side.tracks) q.set(`${key}n`, side.tracks);
+  }
+  if (find) q.set("q", find);
+  if (order !== "diff") q.set("sort", order);
+  return `#/compare?${q}`;
+}
+
+const say = (...children: (Node | string)[]): void => byId("p-note").replaceChildren(...(children.length ? [el("p", {}, ...children)] : []));
+
+/* ---- what is asked ---- */
+
+async function sums(side: Side, name: string, mine: number): Promise<SelectionDoc | null> {
+  let doc: Catalogue | null = null;
+  const wait = (w: Waiting | null): boolean => {
+    if (turn === mine) say(w ? `Preparing ${name}, ${bytes(w.done_bytes)} of ${bytes(w.bytes)}` : "The aggregator does not answer; trying again.");
+    return turn === mine;
+  };
+  await openSession(side.session, { wait, take: (part) => { doc = part; return wait({ state: "building", done_bytes: part.done_bytes, bytes: part.bytes }); } });
+  if (!doc || turn !== mine) return null;
+  const [from, to] = twoNumbers(side.range) ?? [-(2 ** 59), 2 ** 59];
+  return api(`sessions/${side.session}/view/selection?${new URLSearchParams({ build: (doc as Catalogue).build, from_ps: String(Math.round(from)), to_ps: String(Math.round(to)), tracks: side.tracks || "all" })}`);
+}
+
+function join(a: SelectionDoc, b: SelectionDoc): Row[] {
+  const by = new Map<string, Row>();
+  [a, b].forEach((doc, i) => doc.names.forEach((n) => {
+    const r = by.get(n.name) ?? { name: n.name, count: [0, 0], total: [0, 0] };
+    r.count[i] += n.count;
+    r.total[i] += Number(n.total_ps);
+    by.set(n.name, r);
+  }));
+  return [...by.values()];
+}
+
+/* ---- what is shown ---- */
+
+const signed = (ps: number): string => (ps === 0 ? "0" : `${ps > 0 ? "+" : "−"}${span(Math.abs(ps))}`);
+const change = (from: number, to: number): string => `${signed(to - from)}${from && to !== from ? ` (${to > from ? "+" : "−"}${Math.abs(100 * (to / from - 1)).toFixed(1)} %)` : ""}`;
+
+function tableOf(list: Row[], a: Side, b: Side): HTMLElement {
+  const num = (textContent: string, className = ""): HTMLElement => el("td", { className: `num ${className}`, textContent });
+  const sorted = [...list].sort(((key) => (x: Row, y: Row) => (key(x) < key(y) ? -1 : key(x) > key(y) ? 1 : 0))(ORDERS.find(([id]) => id === order)![2]));
+  return el("table", { className: "sums" }, el("caption", { textContent: `${plural(list.length, "name")}${list.length > SHOWN ? `, the first ${SHOWN}` : ""}` }),
+    el("thead", {}, el("tr", {}, ...ORDERS.map(([id, title], i) => el("th", { scope: "col", className: i ? "num" : "", ariaSort: id === order ? (id === "name" ? "ascending" : "descending") : "none" },
+      el("button", { className: "plain", textContent: title, onclick: () => { order = id; store(a, b); show(a, b); } }))))),
+    el("tbody", {}, ...sorted.slice(0, SHOWN).map((r) => {
+      const more = r.total[1] > r.total[0] ? "more" : r.total[1] < r.total[0] ? "less" : "";
+      return el("tr", {}, el("td", { className: "name", textContent: r.name || "(no name)" }), num(count(r.count[0])), num(count(r.count[1])), num(span(r.total[0])), num(span(r.total[1])),
+        num(r.count[0] ? span(mean(r, 0)) : "–"), num(r.count[1] ? span(mean(r, 1)) : "–"), num(change(r.total[0], r.total[1]), more), num(r.count[0] && r.count[1] ? change(mean(r, 0), mean(r, 1)) : r.count[1] ? "only in B" : "only in A", more));
+    })));
+}
+
+function csv(list: Row[]): string {
+  return ["name,count_a,count_b,total_a_ps,total_b_ps", ...list.map((r) => [`"${r.name.replaceAll("\"", "\"\"")}"`, ...r.count, ...r.total].join(","))].join("\n");
+}
+
+function show(a: Side, b: Side): void {
+  const seen = rows.filter((r) => r.name.toLowerCase().includes(find.toLowerCase()));
+  byId("p-result").replaceChildren(el("p", {}, el("button", { className: "link", textContent: "copy as CSV", onclick: () => copy(csv(seen)) }), el("button", { className: "link", textContent: "copy link", onclick: () => copy(location.href) }),
+    el("a", { href: timelineOf(a), textContent: "A as a timeline" }), " ", el("a", { href: timelineOf(b), textContent: "B as a timeline" })), tableOf(seen, a, b));
+}
+
+const timelineOf = (s: Side): string => `#/s/${s.session}${s.range ? `?t=${s.range}` : ""}`;
+
+function store(a: Side, b: Side): void { history.replaceState(null, "", addressOf(a, b)); shownFor = keyOf(a, b); }
+const keyOf = (a: Side, b: Side): string => JSON.stringify([a, b]);
+
+/* ---- what is chosen ---- */
+
+/* A range in seconds, as one types it. */
+function rangeFields(side: Side): [HTMLInputElement, HTMLInputElement] {
+  const range = twoNumbers(side.range), field = (label: string, at: number | undefined): HTMLInputElement => el("input", { type: "number", step: "any", ariaLabel: label, placeholder: label, value: at === undefined ? "" : String(at / 1e12), className: "short" });
+  return [field("from (s)", range?.[0]), field("to (s)", range?.[1])];
+}
+
+async function showForm(a: Side, b: Side): Promise<void> {
+  const mine = turn, known: { sessions: { session: string; run: string }[] } = await api("sessions?limit=100");
+  if (turn !== mine) return;
+  const ids = [...new Set([a.session, b.session, ...known.sessions.map((s) => s.session)].filter(Boolean))], runs = new Map(known.sessions.map((s) => [s.session, s.run]));
+  const sideNode = (name: string, side: Side): { node: HTMLElement; read: () => Side } => {
+    const choice = el("select", { ariaLabel: `Session ${name}` }, el("option", { value: "", textContent: "choose a session" }), ...ids.map((id) => el("option", { value: id, selected: id === side.session, textContent: runs.get(id) ? `${id} (${runs.get(id)})` : id })));
+    const [from, to] = rangeFields(side), edge = (f: HTMLInputElement, open: number): number => (f.value === "" ? open : Math.round(Number(f.value) * 1e12));
+    const read = (): Side => ({ session: choice.value, range: from.value || to.value ? `${edge(from, -(2 ** 59))}_${edge(to, 2 ** 59)}` : "", tracks: choice.value === side.session ? side.tracks : "" });
+    return { read, node: el("fieldset", {}, el("legend", { textContent: name }), choice, from, to, ...(side.tracks ? [el("span", { className: "soft", textContent: ` ${plural(side.tracks.split(",").length, "track")} of it` })] : [])) };
+  };
+  const left = sideNode("A", a), right = sideNode("B", b);
+  const filter = el("input", { type: "search", ariaLabel: "Only names with this text", placeholder: "Only names with ( / )", value: find, id: "p-find", oninput: () => { find = filter.value; store(a, b); show(a, b); } });
+  byId<HTMLFormElement>("p-form").replaceChildren(left.node, right.node, el("div", { className: "line" }, el("button", {}, "Compare"), filter));
+  byId<HTMLFormElement>("p-form").onsubmit = (ev) => { ev.preventDefault(); location.hash = addressOf(left.read(), right.read()); };
+}
+
+/** The page as this address has it. */
+export async function showCompare(q: URLSearchParams): Promise<void> {
+  const a = sideOf(q, "a"), b = sideOf(q, "b"), isSame = keyOf(a, b) === shownFor;
+  find = q.get("q") ?? "";
+  order = ORDERS.find(([id]) => id === q.get("sort"))?.[0] ?? "diff";
+  if (isSame) return show(a, b);
+  const mine = ++turn;
+  rows = [];
+  shownFor = "";
+  byId("p-result").replaceChildren();
+  showForm(a, b).catch((e) => say(el("span", { className: "bad", textContent: (e as Error).message })));
+  if (!a.session || !b.session) return say("Choose two sessions, or two ranges of one. Times are seconds since T0; without them all of the session counts.");
+  try {
+    const first = await sums(a, "A", mine), second = first && await sums(b, "B", mine);
+    if (!first || !second || turn !== mine) return;
+    rows = join(first, second);
+    shownFor = keyOf(a, b);
+    const cut = [first, second].some((d) => d.different > d.names.length);
+    say(`A: ${plural(first.count, "event")}, ${span(Number(first.total_ps))}. B: ${plural(second.count, "event")}, ${span(Number(second.total_ps))}.${cut ? " Only the 1,000 names with the most time of each are compared." : ""}`);
+    show(a, b);
+  } catch (e) {
+    if (turn === mine) say(el("span", { className: "bad", textContent: (e as Error).message }));
+  }
+}
+
+/** Ends what the page still waits for. */
+export function leaveCompare(): void { turn++; }
