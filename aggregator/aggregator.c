@@ -9,6 +9,7 @@
 #include "aggregator/imports/imports.h"
 #include "aggregator/ingest/ingest.h"
 #include "aggregator/link/control.h"
+#include "aggregator/pod_failures.h"
 #include "aggregator/pods/pods.h"
 #include "aggregator/time/time_service.h"
 #include "aggregator/views/views.h"
@@ -113,6 +114,7 @@ static void new_captures(struct aggregator *agg)
 	};
 
 	agg->captures = captures_new(&env);
+	agg->pod_failures = pod_failures_new(agg->loop, agg->pods, agg->captures);
 }
 
 static int new_access(struct aggregator *agg, struct err *e)
@@ -278,6 +280,7 @@ static void state_stop(struct aggregator *agg)
 	ingest_free(agg->ingest);
 	profiler_service_free(agg->profiler);
 	control_free(agg->control);
+	pod_failures_free(agg->pod_failures);
 	captures_free(agg->captures);
 	time_service_free(agg->time);
 	access_free(agg->access);

@@ -82,6 +82,7 @@ struct aggregator {
 	struct retention retention;
 	json_t *recoverable; /* captures that an earlier run left, until they are carried on; or NULL */
 	struct registry *registry;
+	struct pod_failures *pod_failures;
 	struct pods *pods;
 	struct access *access;
 	struct time_service *time;

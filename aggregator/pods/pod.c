@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "aggregator/pods/membership.h"
+#include "base/conf.h"
 #include "base/mem.h"
 #include "json/json_text.h"
 
@@ -98,6 +99,15 @@ static int read_port(const char *text)
 										      : 0;
 }
 
+static int64_t read_snapshot(const char *text)
+{
+	int64_t ns;
+
+	return !*text || conf_parse_time(text, &ns, NULL) || ns <= 0 || ns > POD_SNAPSHOT_MOST_NS
+		       ? 0
+		       : ns;
+}
+
 static void fill(struct pod *p, const json_t *doc, struct keeper *k)
 {
 	const json_t *metadata = json_object_get(doc, "metadata");
@@ -118,6 +128,7 @@ static void fill(struct pod *p, const json_t *doc, struct keeper *k)
 	p->is_over = !strcmp(p->phase, "Succeeded") || !strcmp(p->phase, "Failed");
 	p->is_ending = *json_get_text(metadata, "deletionTimestamp");
 	p->opted_out = !strcmp(json_get_text(annotations, POD_PROFILE_ANNOTATION), "false");
+	p->snapshot_ns = read_snapshot(json_get_text(annotations, POD_SNAPSHOT_ANNOTATION));
 	p->profiler_port = read_port(json_get_text(annotations, POD_PORT_ANNOTATION));
 	keep_labels(p, doc, k);
 	keep_containers(p, doc, k);

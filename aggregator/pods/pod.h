@@ -19,8 +19,10 @@
 #define POD_TEXT_BYTES	  320 /* of one name or value; a label with a longer one is left out */
 #define POD_RESTARTS_MOST 1000000000
 
-#define POD_PROFILE_ANNOTATION "tutti.dev/profile" /* "false": leave the pod alone */
-#define POD_PORT_ANNOTATION    "tutti.dev/profiler-port"
+#define POD_PROFILE_ANNOTATION	"tutti.dev/profile" /* "false": leave the pod alone */
+#define POD_PORT_ANNOTATION	"tutti.dev/profiler-port"
+#define POD_SNAPSHOT_ANNOTATION "tutti.dev/snapshot-on-failure" /* "30s": of the time before */
+#define POD_SNAPSHOT_MOST_NS	INT64_C(600000000000)
 
 struct pod_label {
 	const char *key, *value;
@@ -47,6 +49,7 @@ struct pod {
 	bool is_over; /* it has succeeded or failed: nothing of it runs */
 	bool is_ending; /* its deletion was requested */
 	bool opted_out; /* by POD_PROFILE_ANNOTATION */
+	int64_t snapshot_ns; /* by POD_SNAPSHOT_ANNOTATION; 0 = none, or no duration up to POD_SNAPSHOT_MOST_NS */
 	int profiler_port; /* by POD_PORT_ANNOTATION; 0 = not given */
 	struct pod_label *labels;
 	size_t n_labels;

@@ -66,15 +66,42 @@ static void set_well(struct pods *p)
 	p->error = (struct err){ 0 };
 }
 
+/* What happened to a pod between two reports; NULL = no failure. */
+static const char *failure_between(const struct pod *was, const struct pod *is)
+{
+	if (strcmp(was->phase, "Failed") && !strcmp(is->phase, "Failed"))
+		return "the pod has failed";
+	return pod_restarts(is) > pod_restarts(was) ? "a container began again" : NULL;
+}
+
+/* A pod that was not known, or that the listing after a pause shows, has no state before: nothing is concluded. */
+static void look_for_failure(struct pods *p, const struct pod *is)
+{
+	const struct pod *was = is->snapshot_ns ? pod_table_find(&p->table, is->uid) : NULL;
+	const char *what = was && !is->opted_out ? failure_between(was, is) : NULL;
+	const struct node_entry *node;
+	struct node_index nodes;
+
+	if (!what || !p->on_failure)
+		return;
+	node_index_build(&nodes, p->env.registry);
+	node = node_index_find(&nodes, is->node);
+	if (node && node->host->control)
+		p->on_failure(p->failure_arg, is, node->host->name, what);
+	node_index_release(&nodes);
+}
+
 static void apply(struct pods *p, struct kube_batch *b)
 {
 	if (b->begins_listing)
 		pod_table_begin_listing(&p->table);
 	for (size_t i = 0; i < b->n; i++) {
-		if (b->changes[i].is_gone)
+		if (b->changes[i].is_gone) {
 			pod_table_remove(&p->table, b->changes[i].pod->uid);
-		else
-			pod_table_put(&p->table, pod_ref(b->changes[i].pod));
+			continue;
+		}
+		look_for_failure(p, b->changes[i].pod);
+		pod_table_put(&p->table, pod_ref(b->changes[i].pod));
 	}
 	pod_teller_wake(&p->teller);
 	if (!b->ends_listing)
@@ -279,6 +306,15 @@ void pods_free(struct pods *p)
 	free(p->server.token_file);
 	free(p->server.ca_file);
 	free(p);
+}
+
+void pods_on_failure(struct pods *p,
+		     void (*fn)(void *arg, const struct pod *pod, const char *host,
+				const char *what),
+		     void *arg)
+{
+	p->on_failure = fn;
+	p->failure_arg = arg;
 }
 
 struct pod *pods_find(const struct pods *p, const char *uid)

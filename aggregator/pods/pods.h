@@ -33,6 +33,13 @@ MUST_CHECK int pods_new(struct pods **out, const struct pods_env *env, struct er
 void pods_stop(struct pods *p); /* the worker ends within a second; NULL is fine */
 void pods_free(struct pods *p); /* stopped, and all jobs are done; NULL is fine */
 
+/* Calls fn when a pod that asks for a snapshot has failed, or a container of it has begun again, and an agent is on its
+ * node: with the agent's host, and what happened. One function; before the loop turns. */
+void pods_on_failure(struct pods *p,
+		     void (*fn)(void *arg, const struct pod *pod, const char *host,
+				const char *what),
+		     void *arg);
+
 /* The pod of this uid, borrowed; NULL if it is not, or not any more, in the cluster. */
 struct pod *pods_find(const struct pods *p, const char *uid);
 

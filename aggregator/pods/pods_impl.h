@@ -34,6 +34,8 @@ struct pods {
 	struct loop_timer retry;
 	struct pod_table table;
 	struct pod_teller teller;
+	void (*on_failure)(void *arg, const struct pod *pod, const char *host, const char *what);
+	void *failure_arg;
 };
 
 extern const char *const pods_state_names[]; /* by enum pods_state */

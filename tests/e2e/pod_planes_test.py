@@ -77,5 +77,33 @@ def test_planes():
     api.close()
 
 
+def test_snapshot_on_failure():
+    """A container that begins again, and a pod that fails: one snapshot of the host for both, as a minute has not passed."""
+    api = FakeKubernetes()
+    asks = {"tutti.dev/snapshot-on-failure": "2s"}
+    pods = [pod(f"train-{i}", f"host-{i}", annotations=asks if i < 2 else {"tutti.dev/snapshot-on-failure": "soon"}) for i in range(3)]
+    with Cluster() as c:
+        for p in pods:
+            api.put(p)
+        start(c, api)
+        for i in range(3):
+            c.agent(f"host-{i}", "--tracers", "metrics")
+        c.wait_hosts(3)
+        wait_until("the pods", lambda: c.get("/api/v1/pods")["discovery"]["pods"] == 3)
+        for i in range(3):
+            api.put(pod(f"train-{i}", f"host-{i}", restarts=1, annotations=pods[i]["metadata"]["annotations"]))
+        api.put(pod("train-0", "host-0", restarts=1, phase="Failed", annotations=asks))
+
+        def sessions():
+            return c.get("/api/v1/sessions?run=pod-failures")["sessions"]
+        session = wait_until("a session", lambda: next(iter(sessions()), None))["session"]
+        manifest = c.get(f"/api/v1/sessions/{session}")
+        assert sorted(h["host"] for h in manifest["hosts"]) == ["host-0", "host-1"], manifest
+        assert manifest["duration_ns"] == 2 * 10**9 and manifest["origin"].startswith("pod jobs/train-"), manifest
+        wait_until("the second failure", lambda: "within a minute" in c.log("aggregator"))
+        assert len(sessions()) == 1, sessions()
+    api.close()
+
+
 if __name__ == "__main__":
-    main(test_planes)
+    main(test_planes, test_snapshot_on_failure)
