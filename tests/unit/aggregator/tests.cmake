@@ -36,6 +36,9 @@ foreach(t captures/capture captures/deadline captures/durable captures/held capt
 	unit_test(aggregator/${t}_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
 endforeach()
 unit_test(aggregator/ingest/open_grants_test USES aggregator_core PKG jansson)
+unit_test(aggregator/api/events_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
+target_link_options(test_aggregator_api_events_test PRIVATE -Wl,--wrap=http_answer_stream -Wl,--wrap=http_event_take
+	-Wl,--wrap=http_stream_send_event -Wl,--wrap=http_event_free -Wl,--wrap=http_stream_end)
 if(NOT TUTTI_SANITIZE STREQUAL thread)	# a quarter of an hour
 	unit_test(aggregator/ingest/late_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
 endif()
