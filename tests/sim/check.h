@@ -53,6 +53,8 @@ struct check_counts {
 	uint64_t queued, by_step; /* captures that waited for a profiler, or for a step */
 	uint64_t profiled; /* answers of ProfilerService */
 	uint64_t cancelled_away; /* cancels that were answered 202 while a host was away */
+	uint64_t
+		ended_at_once; /* captures that were stopped and cancelled right after they were accepted */
 	uint64_t split; /* hosts with several files */
 	uint64_t store_failed, store_kills; /* calls of the store; kills of the aggregator at one */
 	uint64_t spools, spools_late; /* that were looked at; after all leases were over */

@@ -28,6 +28,7 @@ struct timed_store {
 
 static struct {
 	char rules[RULES_BYTES];
+	char slow_rule[64]; /* after the others, until flaky_store_heal(); "" = none */
 	bool is_broken;
 	int64_t whole_since_ns;
 	struct sim_event heal, crash;
@@ -41,17 +42,26 @@ static struct {
 
 /* ---- rules ---- */
 
-static void set_rules(const char *rules)
+/* Gives the store that is open all rules. */
+static void put_rules(void)
 {
+	char all[RULES_BYTES + sizeof(world.slow_rule)];
 	struct err e;
 
-	snprintf(world.rules, sizeof(world.rules), "%s", rules);
-	if (world.faults && store_fault_set(world.faults, rules, &e))
+	snprintf(all, sizeof(all), "%s\n%s", world.rules, world.slow_rule);
+	if (world.faults && store_fault_set(world.faults, all, &e))
 		sim_fail("%s", e.msg);
 }
 
-void flaky_store_heal(void)
+static void set_rules(const char *rules)
 {
+	snprintf(world.rules, sizeof(world.rules), "%s", rules);
+	put_rules();
+}
+
+static void end_break(void *arg)
+{
+	(void)arg;
 	sim_cancel(&world.heal);
 	if (world.is_broken)
 		sim_note("the store is whole");
@@ -60,10 +70,18 @@ void flaky_store_heal(void)
 	set_rules("");
 }
 
-static void on_heal(void *arg)
+void flaky_store_heal(void)
 {
-	(void)arg;
-	flaky_store_heal();
+	*world.slow_rule = '\0';
+	end_break(NULL);
+}
+
+void flaky_store_slow_ledger(int64_t ns)
+{
+	snprintf(world.slow_rule, sizeof(world.slow_rule), "write tutti/ledger/* delay=%.3f",
+		 (double)ns / 1e9);
+	sim_note("store: %s", world.slow_rule);
+	put_rules();
 }
 
 void flaky_store_break(const char *rules, int64_t for_ns)
@@ -71,7 +89,7 @@ void flaky_store_break(const char *rules, int64_t for_ns)
 	sim_note("the store breaks for %.3f s: %s", (double)for_ns / 1e9, rules);
 	world.is_broken = true;
 	set_rules(rules);
-	sim_at(&world.heal, sim.now_ns + for_ns, on_heal, NULL);
+	sim_at(&world.heal, sim.now_ns + for_ns, end_break, NULL);
 }
 
 void flaky_store_break_at(uint64_t n, const char *rules, int64_t for_ns)
@@ -290,7 +308,7 @@ int __wrap_store_open(struct store **out, const char *url, struct err *e)
 	t->base.directory = inner->directory;
 	t->faults = store_fault_wrap(inner, &env);
 	world.faults = t->faults;
-	set_rules(world.rules);
+	put_rules();
 	*out = &t->base;
 	return 0;
 }

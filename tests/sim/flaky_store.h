@@ -20,6 +20,8 @@ void flaky_store_free(void);
 
 void flaky_store_break(const char *rules,
 		       int64_t for_ns); /* until then, instead of earlier rules */
+/* Each write of a ledger takes that much longer, whatever else is broken; until flaky_store_heal(). */
+void flaky_store_slow_ledger(int64_t ns);
 void flaky_store_heal(void); /* takes all rules away */
 
 /* The n-th call from now on (0 = the next) kills the aggregator, before it is done or after it. */

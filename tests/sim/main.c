@@ -116,11 +116,11 @@ static void report(uint64_t n, uint64_t failed, const struct play_result *total,
 	play_print_drawn();
 	printf("of them: waited for a profiler %" PRIu64 ", for a step %" PRIu64
 	       "; answered by ProfilerService %" PRIu64 "; cancelled while a host was away %" PRIu64
-	       "; hosts with several files %" PRIu64 "; calls of the store that failed %" PRIu64
-	       ", kills at one %" PRIu64 "; spools looked at %" PRIu64 ", after all leases %" PRIu64
-	       "\n",
-	       c->queued, c->by_step, c->profiled, c->cancelled_away, c->split, c->store_failed,
-	       c->store_kills, c->spools, c->spools_late);
+	       ", right after the answer %" PRIu64 "; hosts with several files %" PRIu64
+	       "; calls of the store that failed %" PRIu64 ", kills at one %" PRIu64
+	       "; spools looked at %" PRIu64 ", after all leases %" PRIu64 "\n",
+	       c->queued, c->by_step, c->profiled, c->cancelled_away, c->ended_at_once, c->split,
+	       c->store_failed, c->store_kills, c->spools, c->spools_late);
 }
 
 static int run(const struct sim_conf *conf)

@@ -27,6 +27,17 @@
 /* After it no agent holds a file of what is over: the longest deadline, and the lease beyond it. */
 #define LEASE_NS (1500 * NS_PER_S)
 
+/*
+ * In each fourth seed the ledger's writes are slow and captures are ended as soon as they are accepted, so that a
+ * ledger has changes that wait for each other. By number and not by chance, so that the draw of the others has nothing
+ * of it.
+ */
+#define HASTY_SEEDS	4
+#define HASTY_PART	0.5
+#define HASTY_WITHIN_NS (300 * NS_PER_MS)
+#define SLOW_FROM_NS	(10 * NS_PER_MS)
+#define SLOW_TO_NS	(300 * NS_PER_MS)
+
 static struct {
 	const struct play_opts *opts;
 	int64_t failures_end_ns;
@@ -352,6 +363,7 @@ static void make_fleet(int agents)
 static void heal(void)
 {
 	sim_cancel(&stage.next);
+	user_end_at_once(0, 0);
 	snapshots_stop();
 	flaky_store_heal();
 	for (size_t i = 0; i < sim.n_hosts; i++) {
@@ -437,8 +449,17 @@ static double large_fleet_factor(void)
 	return stage.opts->snapshots ? 3 : 10;
 }
 
-static void play_chance(void)
+static void make_hasty(uint64_t seed)
 {
+	if (seed % HASTY_SEEDS || stage.opts->calm || stage.opts->whole_store)
+		return;
+	flaky_store_slow_ledger(rng_scale(&sim.rng, SLOW_FROM_NS, SLOW_TO_NS));
+	user_end_at_once(HASTY_PART, HASTY_WITHIN_NS);
+}
+
+static void play_chance(uint64_t seed)
+{
+	make_hasty(seed);
 	stage.failures_end_ns = (stage.opts->minutes ? stage.opts->minutes * 60
 						     : rng_range(&sim.rng, 30, 150)) *
 				NS_PER_S;
@@ -481,7 +502,7 @@ struct play_result play(uint64_t seed, const struct play_opts *opts)
 	make_fleet(opts->agents ? opts->agents : (int)rng_range(&sim.rng, 1, 8));
 	calls = opts->live ? play_live() : 0;
 	if (!opts->live)
-		play_chance();
+		play_chance(seed);
 	heal();
 	sim_run(sim.now_ns + CALM_NS);
 	user_capture_whole();

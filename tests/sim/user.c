@@ -28,8 +28,13 @@ static struct requests requests;
 static int64_t grace_ns;
 static bool is_calm;
 static unsigned int n_cancels;
+static struct {
+	double part; /* of the captures */
+	int64_t within_ns;
+} at_once;
 
 static void ask(void *arg);
+static void end_at_once(struct request *w);
 
 /* ---- what became of it ---- */
 
@@ -247,6 +252,8 @@ static void on_accepted(void *arg, int status, const char *body, size_t len)
 	w->must_complete |= arg != NULL;
 	if (!w->over && !strcmp(json_get_text(doc, "state"), "failed"))
 		is_over(w, false);
+	else if (!w->must_complete)
+		end_at_once(w);
 	json_decref(doc);
 }
 
@@ -416,6 +423,12 @@ static void on_cancelled(void *arg, int status, const char *body, size_t len)
 	check_counts.cancelled_away += any_host_is_away();
 }
 
+static void ask_cancel(struct request *w)
+{
+	w->cancel = PROMISE_ASKED;
+	send_verb("DELETE", w, "captures", "", on_cancelled);
+}
+
 /* By turns a stop comes with it: two changes of a ledger at once. */
 void user_cancel(void)
 {
@@ -425,8 +438,31 @@ void user_cancel(void)
 		return;
 	if (n_cancels++ % 2)
 		ask_stop(w);
-	w->cancel = PROMISE_ASKED;
-	send_verb("DELETE", w, "captures", "", on_cancelled);
+	ask_cancel(w);
+}
+
+static void on_end_at_once(void *arg)
+{
+	struct request *w = arg;
+
+	if (w->over || w->cancel)
+		return;
+	ask_stop(w);
+	ask_cancel(w);
+	check_counts.ended_at_once++;
+}
+
+static void end_at_once(struct request *w)
+{
+	if (at_once.part > 0 && rng_chance(&sim.rng, at_once.part))
+		sim_at(&w->end, sim.now_ns + rng_range(&sim.rng, 0, at_once.within_ns),
+		       on_end_at_once, w);
+}
+
+void user_end_at_once(double part, int64_t within_ns)
+{
+	at_once.part = part;
+	at_once.within_ns = within_ns;
 }
 
 static void on_retried(void *arg, int status, const char *body, size_t len)
@@ -551,6 +587,7 @@ void user_new(int64_t grace, bool calm)
 	grace_ns = grace;
 	is_calm = calm;
 	n_cancels = 0;
+	user_end_at_once(0, 0);
 }
 
 void user_free(void)
@@ -560,6 +597,7 @@ void user_free(void)
 	while ((w = TAILQ_FIRST(&requests))) {
 		TAILQ_REMOVE(&requests, w, entry);
 		sim_cancel(&w->ask);
+		sim_cancel(&w->end);
 		free(w);
 	}
 }

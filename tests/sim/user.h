@@ -34,6 +34,7 @@ struct request {
 	bool over, committed;
 	bool end_known; /* the last question of user_ask_ends() was answered */
 	struct sim_event ask; /* its next status request */
+	struct sim_event end; /* user_end_at_once() */
 	TAILQ_ENTRY(request) entry;
 };
 TAILQ_HEAD(requests, request);
@@ -61,6 +62,9 @@ void user_browse(void); /* lists, hosts, metrics */
 
 void user_before_outage(
 	void); /* the aggregator is about to be killed, stopped, paused or without a store */
+
+/* From now on this part of the captures is stopped and cancelled within this time after it was accepted; 0 = none. */
+void user_end_at_once(double part, int64_t within_ns);
 
 size_t user_waiting(void); /* requests that are not over */
 
