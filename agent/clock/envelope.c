@@ -9,7 +9,7 @@
 #include "base/mem.h"
 
 #define BUCKET_NS 10e6
-/* bounds of one direction: enough for 4 hours of a capture; more are thinned out */
+/* bounds of one direction: enough for an hour of single probes on a jittery link; more are thinned out */
 #define BUCKETS		65536
 #define HULL_BOUNDS_MAX 1024 /* a time with more bounds than this in its reach gets no line */
 
