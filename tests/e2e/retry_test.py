@@ -102,6 +102,7 @@ def test_retry_records_again():
         assert dead["t0_ns"] > doc["t0_ns"] + doc["duration_ns"] and "t0_ns" not in good
         assert any(re.search("dead was recorded again", w) for w in doc["warnings"]), doc["warnings"]
         space = xspace.load(files / "dead.xplane.pb")
+        assert any("recorded again by a retry" in w for w in space.warnings), list(space.warnings)
         start = xspace.stats(xspace.plane(space, "Task Environment"))["profile_start_time"]
         assert start == dead["t0_ns"], (start, dead["t0_ns"])
         assert c.tutti("retry", session)[0] == 1, "nothing is left to retry"

@@ -133,6 +133,12 @@ def test_plaintext_must_be_said_aloud():
         argv = [BIN / "tutti-aggregator", "--store", f"file://{c.store}", "--http", "0.0.0.0:0", "--spool", c.dir / "s"]
         p = subprocess.run(argv, capture_output=True, text=True, timeout=20 * SLOW)
         assert p.returncode == 1 and "--insecure" in p.stderr and "--cert" in p.stderr, p
+        c.start("aggregator", [*argv, "--grpc", f"0.0.0.0:{c.grpc}", "--probe", f"127.0.0.1:{c.probe}"], env={"TUTTI_INSECURE": "true"})
+        wait_until("the aggregator", lambda: "AGG-UP" in c.log("aggregator"))
+        warned = [line for line in c.log("aggregator").splitlines() if " AGG-OPEN " in line]
+        for part, words in (("http", "any peer may read, capture and delete"), ("grpc", "any peer may join as an agent and capture every host")):
+            assert any(f"part={part} " in line and words in line for line in warned), warned
+        assert any("TUTTI_INSECURE is set" in line for line in warned) and not any("part=probe" in line for line in warned), warned
 
 
 main(test_mtls, test_open_ports, test_client_certificates, test_plaintext_must_be_said_aloud)
