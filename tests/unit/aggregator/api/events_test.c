@@ -2,8 +2,8 @@
 /* The stream of one capture's events, when its text is made while it ends and is forgotten. */
 #include "aggregator/api/events.h"
 
+#include "aggregator/access/principal.h"
 #include "aggregator/api/api_impl.h"
-
 #include "base/mem.h"
 #include "json/json_text.h"
 #include "net/http_server.h"
@@ -109,12 +109,14 @@ static void set_true(void *arg)
 static void test_forgotten(struct fleet *f)
 {
 	struct capture *c = begin_asking(f, "all");
+	struct principal *who = principal_new("reader", "anonymous");
 	bool is_copied = false;
 	char session[64];
 
 	snprintf(session, sizeof(session), "%s", c->session);
 	CHECK_EQ(c->n_hosts, MANY);
-	events_open_capture(f->agg.api->events, NULL, c);
+	principal_grant_all(who, ROLE_VIEWER);
+	events_open_capture(f->agg.api->events, NULL, who, c);
 	loop_post(f->loop, set_true, &is_copied); /* after the post that copies it for the worker */
 	WAIT(f, is_copied);
 	CHECK_EQ(reader.n, 0);
@@ -124,6 +126,7 @@ static void test_forgotten(struct fleet *f)
 	WAIT(f, reader.has_ended);
 	CHECK_STR(reader.last_state, "failed");
 	CHECK(reader.n >= 1);
+	principal_unref(who);
 }
 
 int main(void)
