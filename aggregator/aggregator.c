@@ -3,6 +3,7 @@
 #include "aggregator/aggregator.h"
 
 #include "aggregator/access/access.h"
+#include "aggregator/access/audit.h"
 #include "aggregator/api/api.h"
 #include "aggregator/api/link_key.h"
 #include "aggregator/fleet/registry.h"
@@ -73,8 +74,9 @@ static bool has_grants(const struct aggregator *agg)
 static int admit(void *arg, const char *run, struct err *e)
 {
 	const struct aggregator *agg = arg;
+	int rc = audit_check(agg->audit, e);
 
-	return quotas_check(agg->quotas, run, 0, e);
+	return rc ? rc : quotas_check(agg->quotas, run, 0, e);
 }
 
 static void admitted(void *arg, struct capture *c)
@@ -82,6 +84,7 @@ static void admitted(void *arg, struct capture *c)
 	const struct aggregator *agg = arg;
 
 	quotas_note(agg->quotas, c);
+	aggregator_note_started(agg, c);
 }
 
 static bool is_behind(void *arg)
@@ -115,19 +118,6 @@ static void new_captures(struct aggregator *agg)
 
 	agg->captures = captures_new(&env);
 	agg->pod_failures = pod_failures_new(agg->loop, agg->pods, agg->captures);
-}
-
-static int new_access(struct aggregator *agg, struct err *e)
-{
-	const struct access_env env = {
-		.jobs = &agg->jobs,
-		.admin_token = agg->token,
-		.tokens_file = agg->conf.tokens,
-		.certificates = &agg->conf.http_client,
-		.anonymous = aggregator_anonymous_role(agg),
-	};
-
-	return access_new(&agg->access, &env, e);
 }
 
 static void new_control(struct aggregator *agg)
@@ -256,6 +246,7 @@ static void new_api(struct aggregator *agg)
 		.control = agg->control,
 		.started_mono_ns = agg->started_mono_ns,
 		.access = agg->access,
+		.audit = agg->audit,
 		.link_key = agg->link_key,
 		.http_address = agg->conf.http,
 		.http_hosts = &agg->conf.http_host,
@@ -283,8 +274,7 @@ static void state_stop(struct aggregator *agg)
 	pod_failures_free(agg->pod_failures);
 	captures_free(agg->captures);
 	time_service_free(agg->time);
-	access_free(agg->access);
-	agg->access = NULL;
+	aggregator_close_access(agg);
 	pods_free(agg->pods);
 	agg->pods = NULL;
 	registry_free(agg->registry);
@@ -333,18 +323,17 @@ static int state_start(struct aggregator *agg, struct err *e)
 	time.registry = agg->registry;
 	agg->time = time_service_new(&time);
 	rc = new_pods(agg, e);
-	if (!rc) {
-		rc = new_access(agg, e);
-		if (rc) {
-			pods_stop(agg->pods);
-			jobs_drain(&agg->jobs);
-			pods_free(agg->pods);
-			agg->pods = NULL;
-		}
-	}
+	if (!rc)
+		rc = aggregator_open_access(agg, e);
 	if (rc) {
+		pods_stop(agg->pods);
+		access_stop(agg->access);
+		jobs_drain(&agg->jobs);
+		aggregator_close_access(agg);
+		pods_free(agg->pods);
 		time_service_free(agg->time);
 		registry_free(agg->registry);
+		agg->pods = NULL;
 		return rc;
 	}
 	new_captures(agg);

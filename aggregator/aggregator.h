@@ -53,6 +53,8 @@ struct aggregator_conf {
 	int64_t kubernetes_retry_ns; /* the first pause after a failure of it */
 	char *token_file; /* the secret of an admin; or NULL */
 	char *tokens; /* file of static tokens with roles; or NULL */
+	char *audit; /* file of the audit log; or NULL */
+	uint64_t audit_size; /* bytes from which on it goes on in another file */
 	char *anonymous; /* role of callers who show nothing: "auto", or its name */
 	bool insecure; /* listen in plaintext beyond loopback */
 	char *log_level;
@@ -85,6 +87,7 @@ struct aggregator {
 	struct pod_failures *pod_failures;
 	struct pods *pods;
 	struct access *access;
+	struct audit *audit; /* NULL = none */
 	struct time_service *time;
 	struct captures *captures;
 	char *views_folder;
@@ -105,6 +108,11 @@ struct aggregator {
  * `check_file`; the rest is zero. On failure no part is left running, and the error names the part that failed.
  */
 MUST_CHECK int aggregator_start(struct aggregator *agg, struct err *e);
+
+/* people.c: who callers are, and the audit log. Closing is for after all jobs; a capture that began is noted. */
+MUST_CHECK int aggregator_open_access(struct aggregator *agg, struct err *e);
+void aggregator_close_access(struct aggregator *agg);
+void aggregator_note_started(const struct aggregator *agg, const struct capture *c);
 
 /* open_ports.c: one log line for each port that other hosts can reach: what any peer may do there. */
 void aggregator_warn_open_ports(const struct aggregator *agg);

@@ -96,6 +96,11 @@ static const struct conf_field fields[] = {
 	CONF(struct aggregator_conf, tokens, NULL,
 	     "file of tokens with roles, a line each: NAME ROLE SHA256-OF-TOKEN [NAMESPACE,...] "
 	     "(docs/security.md)"),
+	CONF(struct aggregator_conf, audit, NULL,
+	     "file for the audit log: who captured, deleted, shared and was refused "
+	     "(docs/security.md)"),
+	{ "audit_size_bytes", CONF_SIZE, offsetof(struct aggregator_conf, audit_size), "64M",
+	  "bytes from which on the audit log goes on in another file", false, 0, 0 },
 	CONF(struct aggregator_conf, anonymous, "auto",
 	     "what callers of HTTP without a token may do: none, viewer, operator, admin, or auto "
 	     "(docs/security.md)"),

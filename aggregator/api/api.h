@@ -10,6 +10,7 @@
 
 struct access;
 struct api;
+struct audit;
 struct captures;
 struct conf_list;
 struct control;
@@ -42,6 +43,7 @@ struct api_env {
 	const struct control *control;
 	int64_t started_mono_ns;
 	struct access *access; /* who callers are */
+	struct audit *audit; /* NULL = none */
 	const char *link_key; /* of link_key.h */
 	const char *http_address; /* of the listener, for the Host headers that it accepts */
 	const struct conf_list *http_hosts; /* further names it accepts */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "aggregator/access/access.h"
+#include "aggregator/access/audit.h"
 #include "aggregator/access/verbs.h"
 #include "aggregator/api/api_impl.h"
 #include "aggregator/api/marks.h"
@@ -27,6 +28,8 @@ struct admission {
 	const struct route *route;
 	struct path_parts parts;
 	struct principal *principal; /* NULL = not known yet */
+	void (*answer)(struct admission *a); /* of a refusal, once it is in the audit log */
+	struct err why; /* of a token that is not valid */
 	struct store *store; /* this and what follows are for the worker that reads the marks */
 	json_t *marks;
 	int rc;
@@ -107,7 +110,60 @@ static void refuse_anonymous(const struct admission *a)
 			why);
 }
 
-static void refuse(struct admission *a)
+/* ---- the audit log ---- */
+
+#define REQUEST_BYTES 4096 /* of a body that a line has */
+
+static json_t *audit_entry(const struct admission *a)
+{
+	const struct principal *p = a->principal;
+	json_t *o = json_object();
+
+	json_put_text(o, "verb", a->route->verb->name);
+	json_put_text(o, "who", p ? p->name : "");
+	json_put_text(o, "how", p ? p->how : "");
+	json_put_text(o, "role", p ? role_name(principal_role(p)) : "");
+	json_put_text(o, "peer", http_peer(a->req));
+	if (a->parts.n && name_is_session(session_of(a)))
+		json_put_text(o, "session", session_of(a));
+	return o;
+}
+
+/* What was asked for; of a login nothing, since it has a secret. */
+static void put_request(json_t *entry, const struct admission *a)
+{
+	json_t *doc = NULL;
+	size_t len;
+	const void *body = http_body(a->req, &len);
+
+	if (len && len <= REQUEST_BYTES && a->route->verb != &verb_login &&
+	    !json_parse(&doc, body, len, NULL))
+		json_put(entry, "request", doc);
+}
+
+static void on_refusal_noted(void *arg, const struct err *why)
+{
+	struct admission *a = arg;
+
+	(void)why; /* a refusal stands, whether or not it can be written down */
+	a->answer(a);
+	admission_free(a);
+}
+
+static void refuse_with(struct admission *a, const char *reason,
+			void (*answer)(struct admission *a))
+{
+	json_t *entry = audit_entry(a);
+
+	json_put_text(entry, "outcome", "refused");
+	json_put_text(entry, "reason", reason);
+	a->answer = answer;
+	audit_refusal(a->api->env.audit, entry, on_refusal_noted, a);
+}
+
+/* ---- refusals ---- */
+
+static void answer_forbidden(struct admission *a)
 {
 	const struct verb *v = a->route->verb;
 	const struct principal *p = a->principal;
@@ -121,7 +177,11 @@ static void refuse(struct admission *a)
 				  v->object == VERB_FLEET     ? " in all namespaces"
 				  : v->object == VERB_SESSION ? " in the session's namespaces"
 							      : "");
-	admission_free(a);
+}
+
+static void refuse(struct admission *a)
+{
+	refuse_with(a, "the role is too low", answer_forbidden);
 }
 
 /* The same answer as for what is not there. */
@@ -131,7 +191,22 @@ static void answer_hidden(struct admission *a)
 
 	http_answer_error(a->req, 404, "there is no %s %.64s", is_capture ? "capture" : "session",
 			  session_of(a));
-	admission_free(a);
+}
+
+static void refuse_hidden(struct admission *a)
+{
+	refuse_with(a, "there is no such session for this caller", answer_hidden);
+}
+
+static void answer_bad_token(struct admission *a)
+{
+	if (a->why.code == ERR_DENIED)
+		http_answer_error(a->req, 401,
+				  "%s; this needs the aggregator's token: Authorization: Bearer "
+				  "TOKEN; tutti --token-file FILE",
+				  a->why.msg);
+	else
+		http_answer_error(a->req, 503, "%s", a->why.msg);
 }
 
 /* ---- whether he may ---- */
@@ -148,6 +223,35 @@ static void call_route(struct admission *a)
 	route->fn(api, req, parts.n > 0 ? parts.part[0] : NULL, parts.n > 1 ? parts.part[1] : NULL);
 }
 
+static void on_noted(void *arg, const struct err *why)
+{
+	struct admission *a = arg;
+	struct err e;
+
+	if (!why) {
+		call_route(a);
+		return;
+	}
+	e = *why;
+	err_prefix(&e, "the audit log cannot be written, so nothing was done");
+	api_answer_err(a->req, &e);
+	admission_free(a);
+}
+
+static void grant(struct admission *a)
+{
+	json_t *entry;
+
+	if (!a->route->verb->is_audited) {
+		call_route(a);
+		return;
+	}
+	entry = audit_entry(a);
+	json_put_text(entry, "outcome", "granted");
+	put_request(entry, a);
+	audit_write(a->api->env.audit, entry, on_noted, a);
+}
+
 static void decide(struct admission *a, const struct session_marks *marks);
 
 static void run_marks(void *arg)
@@ -162,7 +266,7 @@ static void done_marks(void *arg)
 	struct admission *a = arg;
 
 	if (a->rc == ERR_NOT_FOUND) {
-		answer_hidden(a);
+		refuse_hidden(a);
 	} else if (a->rc) {
 		api_answer_record_err(a->req, &a->e);
 		admission_free(a);
@@ -184,7 +288,7 @@ static void find_marks(struct admission *a)
 	} else if (known) {
 		decide(a, known);
 	} else if (!name_is_session(session_of(a))) {
-		answer_hidden(a);
+		refuse_hidden(a);
 	} else {
 		a->store = a->api->env.store->store;
 		jobs_request(a->api->env.jobs, run_marks, done_marks, a);
@@ -195,13 +299,13 @@ static void decide(struct admission *a, const struct session_marks *marks)
 {
 	switch (access_decide(a->principal, a->route->verb, marks)) {
 	case ACCESS_GRANTED:
-		call_route(a);
+		grant(a);
 		break;
 	case ACCESS_FORBIDDEN:
 		refuse(a);
 		break;
 	case ACCESS_HIDDEN:
-		answer_hidden(a);
+		refuse_hidden(a);
 		break;
 	case ACCESS_NEEDS_MARKS:
 		find_marks(a);
@@ -220,14 +324,8 @@ static void on_checked(void *arg, struct principal *p, const struct err *why)
 		decide(a, NULL);
 		return;
 	}
-	if (why->code == ERR_DENIED)
-		http_answer_error(a->req, 401,
-				  "%s; this needs the aggregator's token: Authorization: Bearer "
-				  "TOKEN; tutti --token-file FILE",
-				  why->msg);
-	else
-		http_answer_error(a->req, 503, "%s", why->msg);
-	admission_free(a);
+	a->why = *why;
+	refuse_with(a, why->msg, answer_bad_token);
 }
 
 static void take(struct admission *a, struct principal *principal_taken)

@@ -226,4 +226,5 @@ def test_settings():
         assert ask(c, None, "GET", "/api/v1/hosts")[0] == 200 and ask(c, None, "POST", "/api/v1/captures", {})[0] == 403
 
 
-main(test_every_cell, test_other_namespace, test_settings)
+if __name__ == "__main__":
+    main(test_every_cell, test_other_namespace, test_settings)

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The part of the aggregator that knows its callers: access, and the audit log. */
+#include "aggregator/aggregator.h"
+
+#include "aggregator/access/access.h"
+#include "aggregator/access/audit.h"
+#include "json/json_text.h"
+
+static bool is_set(const char *text)
+{
+	return text && *text;
+}
+
+static int new_access(struct aggregator *agg, struct err *e)
+{
+	const struct access_env env = {
+		.jobs = &agg->jobs,
+		.admin_token = agg->token,
+		.tokens_file = agg->conf.tokens,
+		.certificates = &agg->conf.http_client,
+		.anonymous = aggregator_anonymous_role(agg),
+	};
+
+	return access_new(&agg->access, &env, e);
+}
+
+static int open_audit(struct aggregator *agg, struct err *e)
+{
+	const struct audit_env env = { .jobs = &agg->jobs,
+				       .path = agg->conf.audit,
+				       .file_bytes = agg->conf.audit_size };
+
+	return is_set(agg->conf.audit) ? audit_open(&agg->audit, &env, e) : 0;
+}
+
+int aggregator_open_access(struct aggregator *agg, struct err *e)
+{
+	int rc = new_access(agg, e);
+
+	return rc ? rc : open_audit(agg, e);
+}
+
+void aggregator_close_access(struct aggregator *agg)
+{
+	audit_free(agg->audit);
+	access_free(agg->access);
+	agg->audit = NULL;
+	agg->access = NULL;
+}
+
+/* What the request became, whichever way it came. */
+void aggregator_note_started(const struct aggregator *agg, const struct capture *c)
+{
+	json_t *o = json_object();
+
+	json_put_text(o, "verb", "started");
+	json_put_text(o, "who", c->owner);
+	json_put_text(o, "origin", c->origin);
+	json_put_text(o, "session", c->session);
+	json_put_text(o, "run", c->run);
+	json_put_int(o, "hosts", (int64_t)c->n_hosts);
+	json_put(o, "namespaces", spaces_json(&c->spaces));
+	audit_write(agg->audit, o, NULL, NULL);
+}
