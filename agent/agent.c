@@ -240,6 +240,7 @@ static int start_local_service(struct agent *a, struct err *e)
 		.url = a->conf->local_socket,
 		.host = a->conf->host,
 		.aggregator = a->conf->aggregator,
+		.spool = a->conf->spool,
 	};
 
 	return local_service_new(&a->local_service, &env, e);

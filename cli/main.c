@@ -10,10 +10,11 @@
 #include "cli/cmd.h"
 
 static const struct cmd *const commands[] = {
-	&cmd_capture, &cmd_snapshot, &cmd_stop,	 &cmd_cancel,  &cmd_retry, &cmd_hosts,
-	&cmd_clock,   &cmd_sessions, &cmd_show,	 &cmd_delete,  &cmd_pin,   &cmd_unpin,
-	&cmd_export,  &cmd_fetch,    &cmd_share, &cmd_import,  &cmd_mark,  &cmd_start,
-	&cmd_status,  &cmd_store,    &cmd_audit, &cmd_inspect, &cmd_pods,  &cmd_jobs,
+	&cmd_capture, &cmd_snapshot, &cmd_stop,	    &cmd_cancel, &cmd_retry,
+	&cmd_hosts,   &cmd_clock,    &cmd_sessions, &cmd_show,	 &cmd_delete,
+	&cmd_pin,     &cmd_unpin,    &cmd_export,   &cmd_fetch,	 &cmd_share,
+	&cmd_import,  &cmd_mark,     &cmd_start,    &cmd_status, &cmd_store,
+	&cmd_audit,   &cmd_inspect,  &cmd_pods,	    &cmd_jobs,	 &cmd_doctor,
 };
 
 static void usage(FILE *out)

@@ -341,8 +341,15 @@ static int set_error(const struct transfer *t, CURLcode code)
 	case CURLE_SSL_CERTPROBLEM:
 		return err_set(t->e, ERR_INVALID, "%s is not the key of the certificate %s (%s)",
 			       t->call->key_file, t->call->cert_file, why);
-	case CURLE_URL_MALFORMAT:
 	case CURLE_UNSUPPORTED_PROTOCOL:
+		if (!strncmp(url, "http", 4)) /* bytes came, and they were no HTTP/1 */
+			return err_set(t->e, ERR_PEER,
+				       "%s: the answer is no HTTP: is that the port for gRPC? The "
+				       "aggregator's --http is 7400 unless it was changed",
+				       url);
+		return err_set(t->e, ERR_INVALID,
+			       "'%s': expected http://HOST:PORT/PATH or https://", url);
+	case CURLE_URL_MALFORMAT:
 		return err_set(t->e, ERR_INVALID,
 			       "'%s': expected http://HOST:PORT/PATH or https://", url);
 	default:

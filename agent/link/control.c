@@ -431,6 +431,11 @@ bool control_is_connected(const struct control *c)
 	return c->state == LINK_UP;
 }
 
+const char *control_error(const struct control *c)
+{
+	return c->state == LINK_UP ? "" : c->down_reason;
+}
+
 json_t *control_captures_json(const struct control *c)
 {
 	return requests_json(c->requests);

@@ -30,6 +30,9 @@ void control_free(struct control *c);
 
 bool control_is_connected(const struct control *c);
 
+/* Why it is not; "" while it is, and before the first attempt has ended. Borrowed. */
+const char *control_error(const struct control *c);
+
 /* Ask of control.proto; all borrowed for the call. */
 struct control_question {
 	const char *verb; /* "start", "stop", "snapshot" */

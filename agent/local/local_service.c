@@ -97,15 +97,46 @@ static json_t *tracers_json(struct tracer *const *t)
 	return list;
 }
 
+static json_t *jobs_json(struct tracer *const *t)
+{
+	json_t *list = json_array();
+
+	for (; *t; t++) {
+		struct tracer_job jobs[LIMIT_JOBS];
+		size_t n = (*t)->ops->jobs ? (*t)->ops->jobs(*t, jobs, LIMIT_JOBS) : 0;
+
+		for (size_t i = 0; i < n && i < LIMIT_JOBS; i++)
+			json_array_append_new(
+				list,
+				json_pack("{s:I, s:s, s:s, s:i, s:s, s:s}", "pid",
+					  (json_int_t)jobs[i].pid, "command", jobs[i].command,
+					  "framework", jobs[i].framework, "port", jobs[i].port,
+					  "address", jobs[i].address, "state", jobs[i].state));
+	}
+	return list;
+}
+
+/* "" where peers quote what is no UTF-8. */
+static json_t *link_error_json(const struct control *c)
+{
+	char text[256];
+	const char *error = control_error(c);
+
+	clean_sentence(text, sizeof(text), error, strlen(error));
+	return json_string(text);
+}
+
 static void on_status(struct local_service *s, struct local_request *req)
 {
 	const struct local_env *env = &s->env;
 	Tutti__V1__LocalReply reply = TUTTI__V1__LOCAL_REPLY__INIT;
-	json_t *j = json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:o}", "host", env->host, "version",
-			      TUTTI_VERSION, "aggregator", env->aggregator, "connected",
-			      control_is_connected(env->control), "clock", clock_json(env->clock),
-			      "tracers", tracers_json(env->tracers), "captures",
-			      control_captures_json(env->control));
+	json_t *j = json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:s, s:o}", "host",
+			      env->host, "version", TUTTI_VERSION, "aggregator", env->aggregator,
+			      "connected", control_is_connected(env->control), "clock",
+			      clock_json(env->clock), "tracers", tracers_json(env->tracers),
+			      "captures", control_captures_json(env->control), "link_error",
+			      link_error_json(env->control), "spool", env->spool ? env->spool : "",
+			      "jobs", jobs_json(env->tracers));
 	char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
 
 	if (text) {

@@ -27,6 +27,7 @@ struct local_env {
 	const char *url; /* ipc:// of the socket; "" or NULL = none */
 	const char *host; /* this host's name in sessions */
 	const char *aggregator; /* host:port of its gRPC */
+	const char *spool; /* folder */
 };
 
 /* Opens the socket; without a url *out is NULL. The caller frees it with local_service_free(). */
