@@ -96,7 +96,7 @@ static int wait_for_host(const struct inspection *in, struct err *e)
 		if (now_mono_ns() - begin_ns > READY_NS)
 			return err_set(e, ERR_TIMEOUT,
 				       "its agent does not connect; the logs are in %s",
-				       in->daemons.folder);
+				       in->daemons.folder.path);
 		now_sleep_until_mono(now_mono_ns() + LOOK_NS);
 	}
 }
@@ -278,7 +278,7 @@ static void run_to_end(struct inspection *in)
 	if (!session) {
 		in->is_lost = true;
 		fprintf(stderr, "tutti inspect: the recording is lost: %s; the logs are in %s\n",
-			e.msg, in->daemons.folder);
+			e.msg, in->daemons.folder.path);
 	}
 	json_decref(session);
 }

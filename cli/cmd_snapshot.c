@@ -351,8 +351,10 @@ static int take_series(const struct conf *conf, struct err *e)
 
 /* ---- the command ---- */
 
-static int check_series(const struct conf *conf, struct err *e)
+static int check_window(const struct conf *conf, struct err *e)
 {
+	if (conf->last_ns <= 0)
+		return err_set(e, ERR_INVALID, "--last: use a length above 0");
 	if (!conf->every_ns && (conf->for_ns || conf->keep || conf->keep_total_bytes))
 		return err_set(e, ERR_INVALID,
 			       "--for, --keep and --keep-total are of a series: add --every");
@@ -374,7 +376,7 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 	const struct conf *conf = arg;
 	json_t *capture = NULL;
 	struct instant end;
-	int rc = check_series(conf, e);
+	int rc = check_window(conf, e);
 
 	(void)argc;
 	(void)argv;

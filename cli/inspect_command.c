@@ -131,7 +131,7 @@ static void set_nvtx(const struct daemons *d)
 /* PyTorch asks every second then, not every five. */
 static void set_kineto(const struct daemons *d)
 {
-	char *path = xasprintf("%s/kineto.conf", d->folder);
+	char *path = xasprintf("%s/kineto.conf", d->folder.path);
 	FILE *f = fopen(path, "we");
 
 	if (f) {
@@ -140,7 +140,7 @@ static void set_kineto(const struct daemons *d)
 		set_unless_set("KINETO_CONFIG", path);
 	}
 	set_unless_set("KINETO_USE_DAEMON", "1");
-	setenv("KINETO_IPC_SOCKET_DIR", d->folder, 1);
+	setenv("KINETO_IPC_SOCKET_DIR", d->folder.path, 1);
 	free(path);
 }
 

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,11 +20,10 @@
  * "logs" and "watch", which record nothing without flags of their own. */
 #define TRACERS "annotations,budget,cgroups,cpu,marks,metrics,nvml,python,pytorch,sched"
 
-#define START_NS	 (30 * NS_PER_S) /* longest time until a daemon is ready */
-#define END_NS		 (15 * NS_PER_S) /* and to end */
-#define LOOK_NS		 (20 * NS_PER_MS)
-#define LOG_BYTES	 (1 << 20)
-#define OPEN_FOLDERS_MAX 16
+#define START_NS  (30 * NS_PER_S) /* longest time until a daemon is ready */
+#define END_NS	  (15 * NS_PER_S) /* and to end */
+#define LOOK_NS	  (20 * NS_PER_MS)
+#define LOG_BYTES (1 << 20)
 
 extern char **environ;
 
@@ -42,26 +40,6 @@ static int find_programs(char **out, struct err *e)
 	path[n] = '\0';
 	*strrchr(path, '/') = '\0';
 	*out = xstrdup(path);
-	return 0;
-}
-
-/* The names of sockets are short: PyTorch puts 36 bytes behind the folder's. */
-static int make_folder(char **out, struct err *e)
-{
-	char path[] = "/tmp/tutti-inspect-XXXXXX";
-
-	if (!mkdtemp(path))
-		return err_errno(e, "making a folder for sockets in /tmp");
-	*out = xstrdup(path);
-	return 0;
-}
-
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-	(void)st;
-	(void)type;
-	(void)at;
-	remove(path);
 	return 0;
 }
 
@@ -103,7 +81,7 @@ static void become(const char *path, const char *const *argv, char *const *env, 
 
 static char *log_of(const struct daemons *d, const char *name)
 {
-	return xasprintf("%s/%s.log", d->folder, name);
+	return xasprintf("%s/%s.log", d->folder.path, name);
 }
 
 /* argv[0] is the program's name; ends with NULL. */
@@ -192,7 +170,8 @@ static int number_after(const struct buf *text, const char *name)
 
 static int start_aggregator(struct daemons *d, const char *store, int *grpc_port, struct err *e)
 {
-	char *url = xasprintf("file://%s", store), *spool = xasprintf("%s/aggregator", d->folder);
+	char *url = xasprintf("file://%s", store),
+	     *spool = xasprintf("%s/aggregator", d->folder.path);
 	const char *argv[] = {
 		"tutti-aggregator", "--store",	   url,	     "--spool",	    spool,
 		"--http",	    "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--probe",
@@ -216,7 +195,7 @@ static int start_aggregator(struct daemons *d, const char *store, int *grpc_port
 static int start_agent(struct daemons *d, int grpc_port, struct err *e)
 {
 	char *aggregator = xasprintf("127.0.0.1:%d", grpc_port);
-	char *spool = xasprintf("%s/agent", d->folder);
+	char *spool = xasprintf("%s/agent", d->folder.path);
 	const char *argv[] = { "tutti-agent",
 			       "--aggregator",
 			       aggregator,
@@ -232,7 +211,7 @@ static int start_agent(struct daemons *d, int grpc_port, struct err *e)
 			       "200ms",
 			       "--pytorch-socket=",
 			       "--pytorch-dir",
-			       d->folder,
+			       d->folder.path,
 			       "--pytorch-poll",
 			       "1s",
 			       NULL };
@@ -252,11 +231,11 @@ int daemons_start(struct daemons *d, const char *store, struct err *e)
 	int grpc_port = 0, rc = find_programs(&d->programs, e);
 
 	if (!rc)
-		rc = make_folder(&d->folder, e);
+		rc = inspect_folder_make(&d->folder, e);
 	if (rc)
 		return rc;
-	d->local_socket = xasprintf("ipc://%s/agent.ipc", d->folder);
-	d->annotations_socket = xasprintf("%s/annotations", d->folder);
+	d->local_socket = xasprintf("ipc://%s/agent.ipc", d->folder.path);
+	d->annotations_socket = xasprintf("%s/annotations", d->folder.path);
 	rc = start_aggregator(d, store, &grpc_port, e);
 	if (!rc)
 		rc = start_agent(d, grpc_port, e);
@@ -293,7 +272,7 @@ static bool end(const struct daemons *d, const char *name, pid_t pid)
 	if (status)
 		fprintf(stderr,
 			"tutti inspect: %s did not end as it should; its log is %s/%s.log\n", name,
-			d->folder, name);
+			d->folder.path, name);
 	return !status;
 }
 
@@ -301,10 +280,11 @@ void daemons_end(struct daemons *d, bool keep_logs)
 {
 	keep_logs |= !end(d, "tutti-agent", d->agent);
 	keep_logs |= !end(d, "tutti-aggregator", d->aggregator);
-	if (d->folder && !keep_logs)
-		nftw(d->folder, remove_entry, OPEN_FOLDERS_MAX, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+	if (keep_logs)
+		inspect_folder_keep(&d->folder);
+	else
+		inspect_folder_remove(&d->folder);
 	free(d->programs);
-	free(d->folder);
 	free(d->server);
 	free(d->local_socket);
 	free(d->annotations_socket);

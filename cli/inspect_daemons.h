@@ -10,10 +10,11 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "cli/inspect_folder.h"
 
 struct daemons {
 	char *programs; /* the folder of this program: the daemons and libtutti_nvtx.so are there, too */
-	char *folder; /* temporary: sockets, spools, logs */
+	struct inspect_folder folder;
 	char *server; /* URL of the aggregator */
 	char *local_socket; /* URL */
 	char *annotations_socket; /* path */

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 
 from lib import schema, xspace
 from lib.cluster import BIN, SANITIZER_WORDS, SLOW, main, wait_until
@@ -132,6 +133,37 @@ def test_signals_and_what_is_left():
         assert not sockets.exists()
     finally:
         os.kill(left, signal.SIGKILL)
+
+
+def test_killed_itself():
+    """Killed, it takes its daemons with it, and the command goes on; what is left in /tmp is removed by the next one."""
+    run = Inspection("sh", "-c", "echo $KINETO_IPC_SOCKET_DIR $$; exec sleep 1000")
+    sockets, command = run.p.stdout.readline().split()
+    daemons = set(pathlib.Path(f"/proc/{run.p.pid}/task/{run.p.pid}/children").read_text().split()) - {command}
+    assert len(daemons) == 2, daemons
+    other = Inspection("sh", "-c", "echo $KINETO_IPC_SOCKET_DIR; read line", stdin=subprocess.PIPE)
+    busy = pathlib.Path(other.p.stdout.readline().strip())
+    kept = pathlib.Path(tempfile.mkdtemp(prefix="tutti-inspect-", dir="/tmp"))  # without a lock: it is kept for its logs
+    run.p.kill()
+    run.p.wait()
+    try:
+        wait_until("its daemons to end", lambda: not any(is_running(pid) for pid in daemons))
+        assert is_running(command)
+        Inspection("true").end(0)
+        assert not pathlib.Path(sockets).exists()
+        assert kept.exists() and (busy / "tutti-agent.log").exists()
+        other.p.stdin.write("\n")
+        other.end(0)
+    finally:
+        kept.rmdir()
+        os.kill(int(command), signal.SIGKILL)
+
+
+def is_running(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_end_of_the_end():
@@ -275,5 +307,5 @@ def test_hook_alone():
     assert (p.returncode, p.stderr) == (0, "") and p.stdout.startswith(f"own {own}/sitecustomize.py\nNone "), p
 
 
-main(test_killed, test_children, test_signals_and_what_is_left, test_end_of_the_end, test_no_command, test_pytorch,
+main(test_killed, test_children, test_signals_and_what_is_left, test_killed_itself, test_end_of_the_end, test_no_command, test_pytorch,
      test_pytorch_to_the_end, test_hook_alone)
