@@ -24,7 +24,8 @@ struct conf {
 static const struct conf_field fields[] = {
 	CONF(struct conf, format, "xspace",
 	     "xspace: <host>.xplane.pb files in a directory XProf opens; pftrace: one file for "
-	     "Perfetto; json: one of Chrome's trace events; pprof: CPU samples for go tool "
+	     "Perfetto; json: one of Chrome's trace events; system-profile: one as AWS's Neuron "
+	     "Profiler writes it; pprof: CPU samples for go tool "
 	     "pprof; summary: hosts, steps, names by time, as text, also on stdout"),
 	CONF(struct conf, output, ".", "the directory (also -o)"),
 	CONF_ONCE(struct conf, host, NULL, "this host only"),

@@ -73,6 +73,27 @@ static void release_json(void *trace)
 	chrome_trace_free(trace);
 }
 
+static void *begin_system(const struct exit_conf *conf, const struct xs_sink *out)
+{
+	return system_profile_new(conf, out);
+}
+
+static int add_system(void *trace, const struct exit_host *host, const struct xs_source *in,
+		      struct err *e)
+{
+	return system_profile_add(trace, host, in, e);
+}
+
+static int end_system(void *trace, struct exit_counts *counts, struct err *e)
+{
+	return system_profile_end(trace, counts, e);
+}
+
+static void release_system(void *trace)
+{
+	system_profile_free(trace);
+}
+
 static void *begin_pprof(const struct exit_conf *conf, const struct xs_sink *out)
 {
 	return pprof_new(conf, out);
@@ -142,6 +163,8 @@ static const struct format formats[] = {
 	{ "pftrace", "pftrace", begin_pftrace, add_pftrace, end_pftrace, release_pftrace, false,
 	  false },
 	{ "json", "trace.json", begin_json, add_json, end_json, release_json, false, false },
+	{ "system-profile", "system_profile.json", begin_system, add_system, end_system,
+	  release_system, false, false },
 	{ "pprof", "pb.gz", begin_pprof, add_pprof, end_pprof, release_pprof, true, false },
 	{ "summary", "summary.txt", begin_summary, add_summary, end_summary, release_summary, false,
 	  true },
@@ -221,7 +244,8 @@ int export_check(const struct export_conf *conf, const char *format, struct err 
 		return err_set(e, ERR_INVALID, "--merge goes with --format xspace");
 	if (strcmp(format, "xspace") && (!find_format(format) || !strcmp(format, EXPORT_MERGED)))
 		return err_set(e, ERR_INVALID,
-			       "format '%.40s': use xspace, pftrace, json, pprof or summary",
+			       "format '%.40s': use xspace, pftrace, json, system-profile, pprof "
+			       "or summary",
 			       format);
 	if (has_groups && strcmp(format, "pftrace"))
 		return err_set(e, ERR_INVALID,

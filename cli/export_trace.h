@@ -66,7 +66,7 @@ bool export_wants_host(const struct conf_list *hosts, const char *host);
 /* ERR_INVALID for a format that there is not, and for a setting that is wrong or not of this format. */
 MUST_CHECK int export_check(const struct export_conf *conf, const char *format, struct err *e);
 
-/* Writes OUTPUT/SESSION and the format's suffix: .pftrace, .trace.json, .pb.gz, .summary.txt; .xplane.pb of EXPORT_MERGED.
+/* Writes OUTPUT/SESSION and the format's suffix: .pftrace, .trace.json, .system_profile.json, .pb.gz, .summary.txt; .xplane.pb of EXPORT_MERGED.
  * Prints what is in the file; of a summary the file itself. */
 MUST_CHECK int export_trace(const struct export_job *job, struct err *e);
 

@@ -16,7 +16,9 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "proto/limits.h"
+#include "cli/import_paths.h"
 #include "proto/names.h"
+#include "xspace/entries/entries.h"
 #include "xspace/kineto.h"
 
 #define PIECE	       ((size_t)1 << 20)
@@ -82,14 +84,57 @@ static int replace_by_unpacked(struct import_file *f, struct err *e)
 
 /* ---- JSON ---- */
 
-static int convert(struct import_file *f, const void *data, struct err *e)
+static int read_pytorch(const void *data, uint64_t bytes, struct xs_builder *b,
+			struct entry_counts *counts, struct err *e)
 {
 	const struct kineto_conf conf = { .max_memory = CONVERT_MEMORY };
-	struct xs_builder *b = xs_builder_new();
-	struct kineto_counts counts;
-	struct buf space = BUF_INIT;
-	int to = -1, rc = kineto_read(data, f->bytes, &conf, b, &counts, e);
+	struct kineto_counts found;
+	int rc = kineto_read(data, bytes, &conf, b, &found, e);
 
+	*counts = (struct entry_counts){ .events = found.events,
+					 .left_out = found.left_out,
+					 .start_unix_ns = found.start_unix_ns };
+	return rc;
+}
+
+/* The host is named by the instance, if it has a name. */
+static int read_neuron(struct import_file *f, const void *data, size_t nth, size_t *n_hosts,
+		       struct xs_builder *b, struct entry_counts *counts, struct err *e)
+{
+	char **hosts;
+	int rc = neuron_hosts(data, f->bytes, &hosts, n_hosts, e);
+
+	*counts = (struct entry_counts){ 0 };
+	if (!rc && nth < *n_hosts) {
+		rc = neuron_read(data, f->bytes, hosts[nth], CONVERT_MEMORY, b, counts, e);
+		if (*hosts[nth])
+			f->host = import_host_of(hosts[nth]);
+	}
+	neuron_hosts_free(hosts, *n_hosts);
+	return rc;
+}
+
+static int convert(struct import_file *f, const void *data, size_t nth, size_t *n_hosts,
+		   struct err *e)
+{
+	struct xs_builder *b = xs_builder_new();
+	struct entry_counts counts;
+	struct buf space = BUF_INIT;
+	int to = -1, rc;
+
+	switch (entry_format_of(data, f->bytes)) {
+	case ENTRY_PYTORCH:
+		f->format = "PyTorch trace";
+		rc = read_pytorch(data, f->bytes, b, &counts, e);
+		break;
+	case ENTRY_NEURON:
+		f->format = "Neuron system profile";
+		rc = read_neuron(f, data, nth, n_hosts, b, &counts, e);
+		break;
+	default:
+		f->format = "Chrome trace";
+		rc = chrome_read(data, f->bytes, CONVERT_MEMORY, b, &counts, e);
+	}
 	if (!rc && !counts.events)
 		rc = err_set(e, ERR_INVALID, "no event in it");
 	if (!rc) {
@@ -108,7 +153,6 @@ static int convert(struct import_file *f, const void *data, struct err *e)
 		close(f->fd);
 		f->fd = to;
 		f->bytes = space.len;
-		f->format = "PyTorch trace";
 		f->has_time = counts.start_unix_ns > UNIX_MIN_NS;
 		f->zero_ns = counts.start_unix_ns;
 	} else if (to >= 0) {
@@ -119,7 +163,7 @@ static int convert(struct import_file *f, const void *data, struct err *e)
 	return rc;
 }
 
-static int convert_mapped(struct import_file *f, struct err *e)
+static int convert_mapped(struct import_file *f, size_t nth, size_t *n_hosts, struct err *e)
 {
 	void *data = mmap(NULL, (size_t)f->bytes, PROT_READ, MAP_PRIVATE, f->fd, 0);
 	uint64_t bytes = f->bytes;
@@ -127,7 +171,7 @@ static int convert_mapped(struct import_file *f, struct err *e)
 
 	if (data == MAP_FAILED)
 		return err_errno(e, "%.300s", f->path);
-	rc = convert(f, data, e);
+	rc = convert(f, data, nth, n_hosts, e);
 	munmap(data, (size_t)bytes);
 	return rc ? err_prefix(e, "%.300s", f->path) : 0;
 }
@@ -217,13 +261,15 @@ static int begin_open(struct import_file *f, uint8_t begin[BEGIN], struct err *e
 	return read_begin(f, begin, e);
 }
 
-int import_file_open(struct import_file *f, const char *path, struct err *e)
+int import_file_open(struct import_file *f, const char *path, size_t nth, size_t *n_hosts,
+		     struct err *e)
 {
 	struct xs_source source;
 	uint8_t begin[BEGIN];
 	int rc;
 
 	*f = (struct import_file){ .path = path, .format = "XSpace", .fd = -1, .out = -1 };
+	*n_hosts = 1;
 	rc = begin_open(f, begin, e);
 	if (!rc && begin[0] == 0x1f && begin[1] == 0x8b) {
 		rc = replace_by_unpacked(f, e);
@@ -231,7 +277,7 @@ int import_file_open(struct import_file *f, const char *path, struct err *e)
 			rc = read_begin(f, begin, e);
 	}
 	if (!rc && is_json(begin))
-		rc = convert_mapped(f, e);
+		rc = convert_mapped(f, nth, n_hosts, e);
 	if (rc)
 		return rc;
 	source = source_of(f);
@@ -239,6 +285,8 @@ int import_file_open(struct import_file *f, const char *path, struct err *e)
 	if (rc)
 		return err_prefix(e, "%.300s: no XSpace", path);
 	find_time(f);
+	if (!f->host)
+		f->host = import_host_of(path);
 	return 0;
 }
 

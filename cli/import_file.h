@@ -27,7 +27,7 @@ struct import_part {
 struct import_file {
 	const char *path; /* borrowed */
 	char *host;
-	const char *format; /* "XSpace", "PyTorch trace" */
+	const char *format; /* "XSpace", "PyTorch trace", "Chrome trace", "Neuron system profile" */
 	int fd; /* the XSpace; -1 = not open */
 	uint64_t bytes;
 	int64_t modified_ns; /* the file's own */
@@ -43,8 +43,12 @@ struct import_file {
 	uint64_t events;
 };
 
-/* Opens and reads it. `f` is zeroed, and released by the caller after an error, too. */
-MUST_CHECK int import_file_open(struct import_file *f, const char *path, struct err *e);
+/*
+ * Opens the file and reads what it has of its `nth` host, from 0 on; `*n_hosts` is how many it has: a system profile of Neuron
+ * may have several, any other file has one. `f` is zeroed, and released by the caller after an error, too.
+ */
+MUST_CHECK int import_file_open(struct import_file *f, const char *path, size_t nth,
+				size_t *n_hosts, struct err *e);
 void import_file_release(struct import_file *f);
 
 /* The host's name in the session, and how many files of it came before. */

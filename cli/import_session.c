@@ -34,13 +34,13 @@ static int open_files(struct session *s, const struct import_group *group, struc
 {
 	int rc = 0;
 
-	s->files = xcalloc(group->n, sizeof(*s->files));
-	for (; s->n < group->n && !rc; s->n++) {
-		struct import_file *f = &s->files[s->n];
+	for (size_t i = 0; i < group->n && !rc; i++) {
+		size_t n_hosts = 1;
 
-		rc = import_file_open(f, group->paths[s->n], e);
-		if (!rc)
-			f->host = import_host_of(f->path);
+		for (size_t nth = 0; nth < n_hosts && !rc; nth++) {
+			s->files = xrealloc(s->files, (s->n + 1) * sizeof(*s->files));
+			rc = import_file_open(&s->files[s->n++], group->paths[i], nth, &n_hosts, e);
+		}
 	}
 	return rc;
 }

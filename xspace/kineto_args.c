@@ -4,10 +4,9 @@
 #include "xspace/kineto_impl.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "xspace/json_stat.h"
 #include "xspace/text.h"
 
 /* The args of a kernel that stand together in the stat kernel_details. */
@@ -22,55 +21,14 @@ static bool is(const struct scan_text *t, const char *expected)
 	return text_equals(t->s, t->len, expected);
 }
 
-/* XProf joins a launch with its kernel by the stat "correlation_id", which kineto calls "correlation". Names
- * of stats are plain ASCII. */
-static const char *stat_name(const struct scan_text *key, char name[64], struct buf *scratch)
+/* XProf joins a launch with its kernel by the stat "correlation_id", which kineto calls "correlation". */
+static const char *stat_name(const struct scan_text *key, char name[JSON_STAT_NAME_BYTES],
+			     struct buf *scratch)
 {
-	size_t len;
-
 	if (is(key, "correlation"))
 		return "correlation_id";
-	buf_reset(scratch);
-	scan_unescape(key, scratch);
-	len = scratch->len < 64 ? scratch->len : 63;
-	for (size_t i = 0; i < len; i++) {
-		char c = (char)scratch->data[i];
-
-		name[i] = c >= ' ' && c < 0x7f && c != '"' && c != '\\' ? c : '_';
-	}
-	name[len] = 0;
+	json_stat_name(key, name, scratch);
 	return name;
-}
-
-static double to_double(const struct scan_text *number)
-{
-	char text[64];
-
-	snprintf(text, sizeof(text), "%.*s", (int)(number->len < 63 ? number->len : 63), number->s);
-	return strtod(text, NULL);
-}
-
-static void put_number(struct xs_builder *b, const char *name, const struct scan_text *v)
-{
-	int64_t i;
-
-	if (memchr(v->s, '.', v->len) || !scan_decimal(v, 0, &i))
-		xs_stat_double(b, name, to_double(v));
-	else
-		xs_stat_int(b, name, i);
-}
-
-static void put_text(struct xs_builder *b, const char *name, struct scan_text v, bool is_string,
-		     struct buf *scratch)
-{
-	if (v.len > KINETO_MAX_TEXT)
-		v.len = KINETO_MAX_TEXT;
-	buf_reset(scratch);
-	if (is_string)
-		scan_unescape(&v, scratch);
-	else
-		buf_add(scratch, v.s, v.len);
-	xs_stat_str(b, name, buf_str(scratch));
 }
 
 static void note_kernel_arg(struct kernel_args *kernel, const struct scan_text *key,
@@ -85,7 +43,7 @@ static void note_kernel_arg(struct kernel_args *kernel, const struct scan_text *
 	else if (is(key, "shared memory"))
 		scan_decimal(v, 0, &kernel->shared);
 	else if (is(key, "est. achieved occupancy %"))
-		kernel->occupancy = to_double(v);
+		kernel->occupancy = json_stat_double(v);
 }
 
 /* "[8, 1, 1]" as "8,1,1"; nothing else goes into kernel_details. */
@@ -114,20 +72,13 @@ static int put_arg(struct scan *s, const struct scan_text *key, struct xs_builde
 		   struct buf *scratch, struct kernel_args *kernel, struct kineto_counts *counts,
 		   struct err *e)
 {
-	char kind = scan_peek(s), name_bytes[64];
+	char kind, name_bytes[JSON_STAT_NAME_BYTES];
 	struct scan_text v;
-	const char *name;
-	int rc = kind == '"' ? scan_string(s, &v, e) : scan_skip(s, &v, e);
+	int rc = json_stat_read(s, &kind, &v, e);
 
 	if (rc || kind == 'n')
 		return rc;
-	name = stat_name(key, name_bytes, scratch);
-	if (kind == '"' || kind == '{' || kind == '[')
-		put_text(b, name, v, kind == '"', scratch);
-	else if (kind == 't' || kind == 'f')
-		xs_stat_int(b, name, kind == 't');
-	else
-		put_number(b, name, &v);
+	json_stat_put(b, stat_name(key, name_bytes, scratch), kind, &v, scratch);
 	if (kind != '"')
 		note_kernel_arg(kernel, key, &v);
 	if (kind == 'f' && is(key, "finished"))

@@ -122,6 +122,64 @@ def test_files():
             assert answer.status in (200, 202)
 
 
+def chrome_events():
+    """Nested spans by begin and end, instants, a counter, an asynchronous span; what has no place is left out."""
+    at = lambda ms, **more: {"pid": 7, "tid": 70, "ts": 1_763_000_000_000_000 + ms * 1000, **more}
+    return [{"ph": "M", "name": "thread_name", "pid": 7, "tid": 70, "args": {"name": "loop"}}, at(0, ph="B", name="outer"), at(1, ph="B", name="inner"),
+            at(3, ph="E", args={"n": 5}), at(4, ph="E"), at(2, ph="i", name="mark"), at(5, ph="C", name="load", args={"value": 0.5}),
+            at(1, ph="b", cat="net", id="0x9", name="get"), at(6, ph="e", cat="net", id="0x9", name="get"), at(7, ph="O", name="object", id="1", args={})]
+
+
+def test_chrome():
+    """A document of Chrome's, the array alone that breaks off, and what Tutti itself has exported as one."""
+    with Cluster() as c:
+        c.aggregator()
+        (c.dir / "doc.json").write_text(json.dumps({"traceEvents": chrome_events()}))
+        (c.dir / "array.json").write_text(json.dumps(chrome_events())[:-1] + ",\n")
+        doc = c.tutti("import", c.dir / "doc.json", c.dir / "array.json", "--json", check=0)[1]["sessions"][0]
+        check_manifest(doc, ["array", "doc"])
+        assert doc["t0_ns"] == 1_763_000_000_000_000_000 and "Chrome trace" in doc["hosts"][0]["detail"], doc
+        spans = {("loop", "outer", 4), ("loop", "inner", 2), ("loop", "mark", 0), ("net", "get", 5)}  # and the counter
+        for host in ("array", "doc"):
+            found = {(line, name, d // 10**9) for _, line, name, _, d in traces.events(in_store(c, doc) / f"{host}.xplane.pb")}
+            assert found == spans and [h["events"] for h in doc["hosts"]] == [5, 5], found
+        assert any("1 events of the imported file are left out" in w for w in xspace.load(in_store(c, doc) / "doc.xplane.pb").warnings)
+        c.tutti("export", doc["session"], "--format", "json", "-o", c.dir / "out", check=0)
+        again = c.tutti("import", *(c.dir / "out").glob("*.json"), "--json", check=0)[1]["sessions"][0]
+        assert again["t0_ns"] == doc["t0_ns"] and again["hosts"][0]["events"] == 10, again
+
+
+# As its guide shows them: a list may be events by name, or one event.
+NEURON = {
+    "trace_events": {
+        "Neuron_Runtime_API_Event": {
+            "duration": 27094, "group": "nrt-nc-000", "id": 1, "instance_id": "i-0f207fb2a99bd2d08", "lnc_idx": "0", "name": "nrt_tensor_write", "parent_id": 0,
+            "process_id": "1627711", "size": "4", "tensor_id": "4900392441224765051", "tensor_name": "_unknown_", "thread_id": 1627711,
+            "timestamp": 1729888371056597613, "type": 11},
+        "Framework_Event": {
+            "duration": 3758079, "group": "framework-80375131", "instance_id": "i-0f207fb2a99bd2d08", "name": "PjitFunction(matmul_allgather)",
+            "process_id": "701", "thread_id": 80375131, "timestamp": 1729888382798557372, "type": 99999}},
+    "mem_usage": {"duration": 1, "instance_id": "i-0f207fb2a99bd2d08", "percent_usage": 9.728179797845964, "timestamp": 1729888369286687792, "usage": 51805806592},
+    "cpu_util": [{"cpu_id": "47", "duration": 1, "instance_id": "i-0f207fb2a99bd2d08", "timestamp": 1729888371287337243, "util": 2.3255813},
+                 {"cpu_id": "0", "duration": 1, "instance_id": "i-00000000000000001", "timestamp": 1729888371287337244, "util": 97.5}],
+}
+
+
+def test_neuron():
+    """Each instance becomes a host, and the document comes out again, member for member."""
+    with Cluster() as c:
+        c.aggregator()
+        (c.dir / "system_profile.json").write_text(json.dumps(NEURON))
+        doc = c.tutti("import", c.dir / "system_profile.json", "--json", check=0)[1]["sessions"][0]
+        check_manifest(doc, ["i-00000000000000001", "i-0f207fb2a99bd2d08"])
+        assert [h["events"] for h in doc["hosts"]] == [1, 4] and doc["t0_ns"] == NEURON["mem_usage"]["timestamp"], doc
+        c.tutti("export", doc["session"], "--format", "system-profile", "-o", c.dir / "out", check=0)
+        found = json.loads((c.dir / "out" / f"{doc['session']}.system_profile.json").read_text())
+        key = lambda e: json.dumps(e, sort_keys=True)
+        for name, want in (("trace_events", [*NEURON["trace_events"].values()]), ("mem_usage", [NEURON["mem_usage"]]), ("cpu_util", NEURON["cpu_util"])):
+            assert sorted(map(key, found[name])) == sorted(map(key, want)), (name, found[name])
+
+
 def test_refused():
     """Hostile and damaged input: a sentence with file and place, nothing in the store."""
     with Cluster() as c:
@@ -134,6 +192,9 @@ def test_refused():
             "cut.xplane.pb.gz": (gzip.compress(good)[:-2000], "gzip"),
             "broken.json": (b'{"traceEvents": [{"ph": "X", "ts": 1, ', "offset"),
             "none.json": (b'{"traceEvents": []}', "no event"),
+            "other.json": (b'{"some": ["thing", 1]}', "traceEvents"),
+            "neuron.json": (b'{"trace_events": [{"timestamp": "soon"}]}', "number"),
+            "deep.json": (b'[{"args":' * 100000, "levels"),
         }
         for name, (data, words) in cases.items():
             path = c.dir / name
@@ -195,4 +256,4 @@ def test_protocol():
 
 
 if __name__ == "__main__":
-    main(test_layout, test_files, test_refused, test_protocol)
+    main(test_layout, test_files, test_chrome, test_neuron, test_refused, test_protocol)

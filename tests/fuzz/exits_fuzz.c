@@ -42,6 +42,26 @@ static int ends(const struct buf *text, const char *with)
 	return text->len >= n && !memcmp(text->data + text->len - n, with, n);
 }
 
+/* The same events, and no more samples, as a system profile. */
+static void write_system_profile(const struct exit_conf *conf, const struct exit_host *host,
+				 const struct xs_source *in, int expected,
+				 const struct exit_counts *others)
+{
+	struct buf text = BUF_INIT;
+	const struct xs_sink out = xs_sink_buf(&text);
+	struct system_profile *p = system_profile_new(conf, &out);
+	struct exit_counts n;
+
+	if (system_profile_add(p, host, in, NULL) != expected || system_profile_end(p, &n, NULL) ||
+	    n.bytes != text.len || !ends(&text, "\n]}\n"))
+		abort();
+	if (n.slices != others->slices || n.samples > others->samples ||
+	    n.samples + n.left_out != others->samples + others->left_out)
+		abort();
+	system_profile_free(p);
+	buf_release(&text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	/* the first byte draws the settings */
@@ -79,6 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (c.bytes != profile.len || d.bytes != text.len ||
 	    (!first && (d.slices != a.slices || c.slices > a.slices)))
 		abort();
+	write_system_profile(&conf, &host, &in, first, &a);
 	merge(&conf, &in);
 	pprof_free(pp);
 	exit_summary_free(s);

@@ -9,9 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clean_text.h"
 #include "base/mem.h"
-#include "xspace/exits/lanes.h"
+#include "xspace/exits/json_out.h"
 
 #define FLUSH_BYTES ((size_t)1 << 20)
 
@@ -42,50 +41,6 @@ static int flush(struct chrome_trace *t)
 	return rc;
 }
 
-static void put_string(struct chrome_trace *t, const char *s, size_t len)
-{
-	char clean[EXIT_NAME_MAX + 1];
-	size_t n = clean_text(clean, sizeof(clean), s, len);
-
-	buf_add_u8(&t->text, '"');
-	for (size_t i = 0; i < n;) {
-		size_t plain = i;
-
-		while (plain < n && clean[plain] != '"' && clean[plain] != '\\')
-			plain++;
-		buf_add(&t->text, clean + i, plain - i);
-		if (plain < n) {
-			buf_add_u8(&t->text, '\\');
-			buf_add_u8(&t->text, (uint8_t)clean[plain++]);
-		}
-		i = plain;
-	}
-	buf_add_u8(&t->text, '"');
-}
-
-/* With printf() it would be half of the time. A time has three digits behind a dot. */
-static void put_number(struct chrome_trace *t, uint64_t v, bool is_time)
-{
-	char digits[24];
-	size_t at = sizeof(digits), n = 0;
-
-	do {
-		if (is_time && n == 3)
-			digits[--at] = '.';
-		digits[--at] = (char)('0' + v % 10);
-		v /= 10;
-		n++;
-	} while (v || (is_time && n < 4));
-	buf_add(&t->text, digits + at, sizeof(digits) - at);
-}
-
-static void put_time(struct chrome_trace *t, int64_t ns)
-{
-	if (ns < 0)
-		buf_add_u8(&t->text, '-');
-	put_number(t, ns < 0 ? (uint64_t)-ns : (uint64_t)ns, true);
-}
-
 static void begin_event(struct chrome_trace *t, char phase, unsigned int tid)
 {
 	char begin[] = "\n{\"ph\":\"?\",\"pid\":";
@@ -94,9 +49,9 @@ static void begin_event(struct chrome_trace *t, char phase, unsigned int tid)
 	if (t->is_begun)
 		buf_add_u8(&t->text, ',');
 	buf_add(&t->text, begin, sizeof(begin) - 1);
-	put_number(t, t->pid, false);
+	json_out_uint(&t->text, t->pid);
 	buf_add_str(&t->text, ",\"tid\":");
-	put_number(t, tid, false);
+	json_out_uint(&t->text, tid);
 	t->is_begun = true;
 }
 
@@ -110,7 +65,7 @@ static int put_name(struct chrome_trace *t, const char *what, unsigned int tid, 
 {
 	begin_event(t, 'M', tid);
 	buf_addf(&t->text, ",\"name\":\"%s\",\"args\":{\"name\":", what);
-	put_string(t, name, strlen(name));
+	json_out_string(&t->text, name, strlen(name));
 	buf_add_u8(&t->text, '}');
 	return end_event(t);
 }
@@ -167,41 +122,7 @@ static void put_event_name(struct chrome_trace *t, uint32_t number)
 	if (number != LANES_NO_NAME)
 		name = lanes_text(&t->names, number, &len);
 	buf_add_str(&t->text, ",\"name\":");
-	put_string(t, name, len);
-}
-
-static void put_value(struct chrome_trace *t, const struct xs_stat *s)
-{
-	const char *text;
-	size_t len;
-
-	switch (s->kind) {
-	case XS_DOUBLE:
-		buf_addf(&t->text, isfinite(s->d) ? "%.17g" : "null", s->d);
-		return;
-	case XS_UINT:
-		put_number(t, s->u, false);
-		return;
-	case XS_INT:
-		buf_addf(&t->text, "%" PRId64, s->i);
-		return;
-	case XS_REF:
-		text = lanes_text(&t->stat_names, (uint32_t)s->u, &len);
-		put_string(t, text, len);
-		return;
-	default:
-		put_string(t, (const char *)s->bytes, s->len);
-	}
-}
-
-/* Of equal names only the last may stay: objects of JSON have each name once. */
-static bool has_later(const struct lane_event *ev, size_t i)
-{
-	for (size_t k = i + 1; k < ev->n_stats; k++) {
-		if (ev->stats[k].metadata_id == ev->stats[i].metadata_id)
-			return true;
-	}
-	return false;
+	json_out_string(&t->text, name, len);
 }
 
 static void put_args(struct chrome_trace *t, const struct lane_event *ev)
@@ -213,15 +134,14 @@ static void put_args(struct chrome_trace *t, const struct lane_event *ev)
 		const char *name;
 		size_t len;
 
-		if (s->metadata_id == LANES_NO_NAME || has_later(ev, i) ||
-		    (s->kind == XS_REF && s->u == LANES_NO_NAME))
+		if (!json_out_is_member(ev, i))
 			continue;
 		buf_add_str(&t->text, *comma ? comma : ",\"args\":{");
 		comma = ",";
 		name = lanes_text(&t->stat_names, (uint32_t)s->metadata_id, &len);
-		put_string(t, name, len);
+		json_out_string(&t->text, name, len);
 		buf_add_u8(&t->text, ':');
-		put_value(t, s);
+		json_out_stat(&t->text, &t->stat_names, s);
 	}
 	if (*comma)
 		buf_add_u8(&t->text, '}');
@@ -237,22 +157,22 @@ static int on_begin(void *arg, const struct lane_event *ev)
 	begin_event(t, 'X', t->tid + ev->lane);
 	put_event_name(t, ev->name);
 	buf_add_str(&t->text, ",\"ts\":");
-	put_time(t, ev->start_ns);
+	json_out_us(&t->text, ev->start_ns);
 	buf_add_str(&t->text, ",\"dur\":");
-	put_time(t, ev->end_ns - ev->start_ns);
+	json_out_us(&t->text, ev->end_ns - ev->start_ns);
 	put_args(t, ev);
 	t->counts.slices++;
 	return end_event(t);
 }
 
-static int on_sample(void *arg, uint32_t name, int64_t at_ns, double value)
+static int on_sample(void *arg, const struct lane_event *ev, double value)
 {
 	struct chrome_trace *t = arg;
 
 	begin_event(t, 'C', t->tid);
-	put_event_name(t, name);
+	put_event_name(t, ev->name);
 	buf_add_str(&t->text, ",\"ts\":");
-	put_time(t, at_ns);
+	json_out_us(&t->text, ev->start_ns);
 	buf_addf(&t->text,
 		 isfinite(value) ? ",\"args\":{\"value\":%.17g}" : ",\"args\":{\"value\":0}",
 		 value);

@@ -37,7 +37,7 @@ struct exit_counts {
 	uint64_t filtered; /* events that the filter holds back */
 	uint64_t untimed; /* aggregates */
 	uint64_t
-		left_out; /* their time is out of range, or more than EXIT_LANES_MAX of a line overlap */
+		left_out; /* their time is out of range, more than EXIT_LANES_MAX of a line overlap, or the format has no place for them */
 	uint64_t bytes;
 };
 
@@ -77,6 +77,21 @@ MUST_CHECK int chrome_trace_add(struct chrome_trace *t, const struct exit_host *
 				const struct xs_source *in, struct err *e);
 MUST_CHECK int chrome_trace_end(struct chrome_trace *t, struct exit_counts *counts, struct err *e);
 void chrome_trace_free(struct chrome_trace *t); /* NULL is fine */
+
+/*
+ * The system profile of AWS's Neuron Profiler: {"trace_events": [...], "mem_usage": [...], "cpu_util": [...]}. An event has
+ * its stats as members, beside name, timestamp (Unix ns), duration (ns), group (the line), instance_id (the host), process_id
+ * and thread_id. Counters are the host's used memory and the cores' use, imported ones and those of the tracer metrics; all
+ * others are left out. ERR_LIMIT beyond SYSTEM_PROFILE_SAMPLES_BYTES of them, which are written at the end.
+ */
+#define SYSTEM_PROFILE_SAMPLES_BYTES ((size_t)64 << 20)
+struct system_profile;
+struct system_profile *system_profile_new(const struct exit_conf *conf, const struct xs_sink *out);
+MUST_CHECK int system_profile_add(struct system_profile *p, const struct exit_host *host,
+				  const struct xs_source *in, struct err *e);
+MUST_CHECK int system_profile_end(struct system_profile *p, struct exit_counts *counts,
+				  struct err *e);
+void system_profile_free(struct system_profile *p); /* NULL is fine */
 
 /*
  * CPU samples as a profile of pprof, not compressed: nanoseconds of CPU time by stack, with labels `host` and `thread`.

@@ -301,16 +301,37 @@ static double value_of(const struct xs_stat *s)
 	return s->kind == XS_DOUBLE ? s->d : s->kind == XS_UINT ? (double)s->u : (double)s->i;
 }
 
+/* The event's stats, to be forgotten after the call that gets them: nothing else of a line of counters is held. */
+static void hold_sample_stats(struct lanes *l, const struct xs_event *ev, struct lane_event *out)
+{
+	l->n_stats = 0;
+	buf_reset(&l->bytes);
+	for (size_t i = 0; i < ev->n_stats && i < EXIT_STATS_MAX; i++) {
+		if (ev->stats[i].kind != XS_NONE && ev->stats[i].kind != XS_BYTES)
+			hold_stat(l, &ev->stats[i]);
+	}
+	point_at_texts(l);
+	out->stats = l->stats;
+	out->n_stats = l->n_stats;
+	l->n_stats = 0;
+}
+
 static int give_sample(struct lanes *l, const struct xs_event *ev, int64_t start_ps)
 {
+	struct lane_event sample = { .start_ns = floor_ns(start_ps),
+				     .end_ns = floor_ns(start_ps),
+				     .name = number_of(l->names, ev->metadata_id) };
+
 	if (!l->v->sample)
 		return 0;
 	for (size_t i = 0; i < ev->n_stats; i++) {
 		enum xs_stat_kind kind = ev->stats[i].kind;
 
-		if (kind == XS_DOUBLE || kind == XS_UINT || kind == XS_INT)
-			return l->v->sample(l->arg, number_of(l->names, ev->metadata_id),
-					    floor_ns(start_ps), value_of(&ev->stats[i]));
+		if (kind != XS_DOUBLE && kind != XS_UINT && kind != XS_INT)
+			continue;
+		if (l->v->wants_sample_stats)
+			hold_sample_stats(l, ev, &sample);
+		return l->v->sample(l->arg, &sample, value_of(&ev->stats[i]));
 	}
 	l->counts->left_out++;
 	return 0;

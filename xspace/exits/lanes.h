@@ -45,8 +45,9 @@ struct lanes_visitor {
 	/* In order of time, lane by lane. Without a length (start_ns == end_ns) no end() follows. */
 	int (*begin)(void *arg, const struct lane_event *ev);
 	int (*end)(void *arg, uint32_t lane, int64_t end_ns); /* may be NULL */
-	int (*sample)(void *arg, uint32_t name, int64_t at_ns,
-		      double value); /* of a counter; may be NULL */
+	/* Of a counter: name and start_ns; its stats only where they are wanted, the value among them. May be NULL. */
+	int (*sample)(void *arg, const struct lane_event *ev, double value);
+	bool wants_sample_stats;
 };
 
 /* Of one plane: by number. */

@@ -460,13 +460,14 @@ static int on_end(void *arg, uint32_t lane, int64_t end_ns)
 	return put_event(p, end_ns);
 }
 
-static int on_sample(void *arg, uint32_t name, int64_t at_ns, double value)
+static int on_sample(void *arg, const struct lane_event *ev, double value)
 {
 	struct pftrace *p = arg;
 	char text[EXIT_NAME_MAX + 1] = "?";
 	struct track t = {
 		.name = text, .parent = p->parent_uuid, .merge = MERGE_NONE, .is_counter = true
 	};
+	const uint32_t name = ev->name;
 	size_t len;
 	uint64_t *uuid = &p->counter_uuids[name == LANES_NO_NAME ? p->names.texts.n : name];
 	int rc = 0;
@@ -486,7 +487,7 @@ static int on_sample(void *arg, uint32_t name, int64_t at_ns, double value)
 	put_uint(&p->inner, EVENT_TRACK, *uuid);
 	put_double(&p->inner, EVENT_DOUBLE, value);
 	p->counts.samples++;
-	return put_event(p, at_ns);
+	return put_event(p, ev->start_ns);
 }
 
 /* ---- all ---- */
