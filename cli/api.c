@@ -51,7 +51,10 @@ static int parse_answer(const struct buf *answer, const char *url, json_t **out,
 /* The error of a status other than 2xx: the aggregator's own sentence if there is one. */
 static int refusal(const char *url, int status, const struct buf *answer, struct err *e)
 {
-	int code = status == 400 ? ERR_INVALID : status == 404 ? ERR_NOT_FOUND : ERR_PEER;
+	int code = status == 400   ? ERR_INVALID
+		   : status == 404 ? ERR_NOT_FOUND
+		   : status == 503 ? ERR_BUSY
+				   : ERR_PEER;
 	json_t *doc;
 	const char *sentence;
 

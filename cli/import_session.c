@@ -17,6 +17,8 @@
 #define PIECE	  ((size_t)LIMIT_HTTP_BODY_BYTES)
 #define PIECE_NS  (60 * NS_PER_S)
 #define COMMIT_NS (1800 * NS_PER_S) /* the aggregator checks and stores all files meanwhile */
+#define BACK_NS	  (60 * NS_PER_S) /* for which an aggregator that is away is waited for */
+#define PAUSE_NS  NS_PER_S
 #define SUFFIX	  ".xplane.pb"
 
 struct session {
@@ -26,6 +28,8 @@ struct session {
 	int64_t t0_ns, end_ns;
 	json_t *warnings;
 	char *id; /* once it is begun */
+	json_t *begun; /* what the aggregator said then: the bytes that it has */
+	int64_t progress_ns; /* CLOCK_MONOTONIC: it was there then */
 };
 
 /* ---- reading ---- */
@@ -152,6 +156,30 @@ static int list_part(struct session *s, const struct import_file *f, const struc
 	return 0;
 }
 
+static void take_begun(struct session *s, json_t *answer)
+{
+	const char *id = json_get_text(answer, "session");
+	int64_t bytes = 0;
+	const json_t *file;
+	size_t i;
+
+	json_array_foreach(json_object_get(answer, "files"), i, file)
+		bytes += json_get_int(file, "received");
+	if (bytes)
+		fprintf(stderr,
+			"session %s was begun before: it goes on behind the %" PRId64
+			" bytes that the aggregator has\n",
+			id, bytes);
+	else if (s->id)
+		fprintf(stderr, "the aggregator has nothing of it any more: it begins anew\n");
+	free(s->id);
+	json_decref(s->begun);
+	s->id = xstrdup(id);
+	s->begun = json_incref(answer);
+	s->progress_ns = now_mono_ns();
+}
+
+/* What an earlier attempt has sent of the same files goes on; the checksums say that they are the same. */
 static int begin(struct session *s, const char *run, struct err *e)
 {
 	json_t *request = json_object(), *files = json_array(), *answer = NULL;
@@ -163,15 +191,30 @@ static int begin(struct session *s, const char *run, struct err *e)
 	json_put_int(request, "duration_ns", s->end_ns - s->t0_ns);
 	json_put(request, "warnings", json_incref(s->warnings));
 	json_put(request, "files", files);
+	json_put_bool(request, "resume", true);
 	if (!rc)
 		rc = api_call(s->api, "POST", "/api/v1/imports", request, &answer, e);
 	if (!rc && !name_is_session(json_get_text(answer, "session")))
 		rc = err_set(e, ERR_PEER, "the aggregator's answer names no session");
 	if (!rc)
-		s->id = xstrdup(json_get_text(answer, "session"));
+		take_begun(s, answer);
 	json_decref(answer);
 	json_decref(request);
 	return rc;
+}
+
+/* The bytes that the aggregator has of this file. */
+static uint64_t received(const struct session *s, const char *name)
+{
+	const json_t *file;
+	size_t i;
+
+	json_array_foreach(json_object_get(s->begun, "files"), i, file)
+	{
+		if (!strcmp(json_get_text(file, "file"), name))
+			return (uint64_t)json_get_int(file, "received");
+	}
+	return 0;
 }
 
 static int send_part(struct session *s, const struct import_file *f, const struct import_part *part,
@@ -181,7 +224,7 @@ static int send_part(struct session *s, const struct import_file *f, const struc
 	int rc = 0;
 
 	(void)arg;
-	for (uint64_t at = 0; at < part->bytes && !rc;) {
+	for (uint64_t at = received(s, name); at < part->bytes && !rc;) {
 		size_t n = part->bytes - at < PIECE ? (size_t)(part->bytes - at) : PIECE;
 		char *path = xasprintf("/api/v1/imports/%s/files/%s?offset=%" PRIu64, s->id, name,
 				       at);
@@ -189,6 +232,8 @@ static int send_part(struct session *s, const struct import_file *f, const struc
 		rc = file_read_exact(f->out, part->offset + at, piece, n, "the temporary file", e);
 		if (!rc)
 			rc = api_send(s->api, "PUT", path, piece, n, PIECE_NS, NULL, e);
+		if (!rc)
+			s->progress_ns = now_mono_ns();
 		free(path);
 		at += n;
 	}
@@ -196,13 +241,27 @@ static int send_part(struct session *s, const struct import_file *f, const struc
 	return rc;
 }
 
+/* Where the answer was lost the session may be there. */
 static int commit(const struct session *s, json_t **manifest, struct err *e)
 {
 	char *path = xasprintf("/api/v1/imports/%s/commit", s->id);
 	int rc = api_send(s->api, "POST", path, NULL, 0, COMMIT_NS, manifest, e);
+	int64_t until_ns = now_mono_ns() + BACK_NS;
 
+	while ((rc == ERR_CLOSED || rc == ERR_TIMEOUT) && now_mono_ns() < until_ns) {
+		now_sleep_until_mono(now_mono_ns() + PAUSE_NS);
+		if (!api_call_on(s->api, "GET", "sessions", s->id, "", manifest, NULL))
+			rc = 0;
+	}
 	free(path);
 	return rc;
+}
+
+/* The aggregator is away, or back without what it had. */
+static bool may_go_on(const struct session *s, int rc)
+{
+	return (rc == ERR_CLOSED || rc == ERR_TIMEOUT || rc == ERR_NOT_FOUND || rc == ERR_BUSY) &&
+	       now_mono_ns() < s->progress_ns + BACK_NS;
 }
 
 /* Best effort: the aggregator drops it after a while anyway. */
@@ -221,10 +280,21 @@ static int send(struct session *s, const char *run, json_t **manifest, struct er
 
 	if (rc)
 		return rc;
-	rc = each_part(s, send_part, NULL, e);
-	if (rc)
+	for (;;) {
+		rc = rc ? rc : each_part(s, send_part, NULL, e);
+		if (!rc)
+			return commit(s, manifest, e);
+		if (!may_go_on(s, rc))
+			break;
+		fprintf(stderr, "%s; trying again\n", e->msg);
+		now_sleep_until_mono(now_mono_ns() + PAUSE_NS);
+		rc = begin(s, run, e);
+	}
+	if (rc == ERR_CLOSED || rc == ERR_TIMEOUT || rc == ERR_BUSY)
+		fprintf(stderr, "the same command goes on where this one stood, for ten minutes\n");
+	else
 		cancel(s);
-	return rc ? rc : commit(s, manifest, e);
+	return rc;
 }
 
 int import_session(const struct api_conf *api, const char *run, const struct import_group *group,
@@ -243,6 +313,7 @@ int import_session(const struct api_conf *api, const char *run, const struct imp
 		import_file_release(&s.files[i]);
 	free(s.files);
 	json_decref(s.warnings);
+	json_decref(s.begun);
 	free(s.id);
 	return rc;
 }

@@ -332,6 +332,11 @@ static int set_error(const struct transfer *t, CURLcode code)
 	case CURLE_COULDNT_RESOLVE_HOST:
 	case CURLE_COULDNT_RESOLVE_PROXY:
 		return err_set(t->e, ERR_CLOSED, "%s: %s; check the host's name", url, why);
+	case CURLE_SEND_ERROR:
+	case CURLE_RECV_ERROR:
+	case CURLE_GOT_NOTHING:
+	case CURLE_PARTIAL_FILE:
+		return err_set(t->e, ERR_CLOSED, "%s: the connection broke (%s)", url, why);
 	case CURLE_OPERATION_TIMEDOUT:
 		return err_set(t->e, ERR_TIMEOUT, "%s: no complete answer in time (%s)", url, why);
 	case CURLE_PEER_FAILED_VERIFICATION:

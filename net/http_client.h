@@ -38,7 +38,7 @@ struct http_call {
 /*
  * 0 when an answer came, whatever its status; `*status` is the HTTP status. The body of an answer
  * other than 2xx is always put into `answer` (initialized and released by the caller). ERR_CLOSED when
- * no server listens, ERR_TIMEOUT, ERR_PEER, ERR_LIMIT for an answer of more than 64 MiB without
+ * no server listens or the connection breaks, ERR_TIMEOUT, ERR_PEER, ERR_LIMIT for an answer of more than 64 MiB without
  * `piece`, ERR_INVALID for a certificate without its key or one that cannot be used; the message names
  * the URL or the file and what to check. Any thread.
  */

@@ -95,19 +95,50 @@ static json_t *import_json(const struct import *im)
 	return o;
 }
 
+static bool is_same(const struct import *a, const struct import *b)
+{
+	if (a->t0_ns != b->t0_ns || a->duration_ns != b->duration_ns || a->n_files != b->n_files ||
+	    strcmp(a->run, b->run))
+		return false;
+	for (size_t i = 0; i < a->n_files; i++) {
+		const struct import_file *x = &a->files[i], *y = &b->files[i];
+
+		if (strcmp(x->name, y->name) || x->bytes != y->bytes || x->crc32c != y->crc32c)
+			return false;
+	}
+	return true;
+}
+
+/* One of the same files that is not being stored yet. */
+static struct import *find_same(const struct imports *all, const struct import *like)
+{
+	struct import *im = all->list;
+
+	while (im && (im->committing || !is_same(im, like)))
+		im = im->next;
+	return im;
+}
+
 static int begin(struct imports *all, const json_t *request, const char *peer, struct import **out,
 		 struct err *e)
 {
-	struct import *im = NULL;
+	struct import *im = NULL, *same;
 	int rc;
 
 	*out = NULL;
 	if (!all->env.store->ready)
 		return err_set(e, ERR_BUSY, "the store is not ready: %s",
 			       all->env.store->not_ready.msg);
-	if (all->n >= IMPORTS_MAX)
-		return err_set(e, ERR_LIMIT, "%u imports are under way already", all->n);
 	rc = import_read(&im, request, e);
+	same = rc || !json_get_bool(request, "resume") ? NULL : find_same(all, im);
+	if (same) {
+		import_free(im);
+		watch_idle(same);
+		*out = same;
+		return 0;
+	}
+	if (!rc && all->n >= IMPORTS_MAX)
+		rc = err_set(e, ERR_LIMIT, "%u imports are under way already", all->n);
 	if (!rc && (im->fd = file_open_nameless(all->env.spool)) < 0)
 		rc = err_errno(e, "%.200s", all->env.spool);
 	if (rc) {
@@ -125,6 +156,15 @@ static int begin(struct imports *all, const json_t *request, const char *peer, s
 	return 0;
 }
 
+static uint64_t received(const struct import *im)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < im->n_files; i++)
+		bytes += im->files[i].received;
+	return bytes;
+}
+
 void imports_begin(struct imports *all, const json_t *request, const char *peer, imports_done done,
 		   void *arg)
 {
@@ -137,8 +177,9 @@ void imports_begin(struct imports *all, const json_t *request, const char *peer,
 		return;
 	}
 	log_info("AGG-IMPORT",
-		 "session=%s run=\"%s\" files=%zu bytes=%" PRIu64 " peer=%s state=begun",
-		 im->session, im->run, im->n_files, im->bytes, im->peer);
+		 "session=%s run=\"%s\" files=%zu bytes=%" PRIu64 " received=%" PRIu64
+		 " peer=%s state=begun",
+		 im->session, im->run, im->n_files, im->bytes, received(im), peer);
 	doc = import_json(im);
 	done(arg, doc, NULL);
 	json_decref(doc);

@@ -37,7 +37,8 @@ void imports_free(struct imports *im); /* all jobs are done; NULL is fine */
 
 /*
  * `request` is as docs/schema/import-request.schema.json; `peer` is for the log. The document is as
- * import.schema.json, with the session's id.
+ * import.schema.json, with the session's id. With `resume` in the request an import of the same files (name, size, checksum,
+ * times, run) that is under way goes on, and the document says what has come of it.
  */
 void imports_begin(struct imports *im, const json_t *request, const char *peer, imports_done done,
 		   void *arg);

@@ -5,11 +5,15 @@ import gzip
 import json
 import pathlib
 import shutil
+import sys
 import urllib.error
 import urllib.request
 
-from lib import traces, xspace
-from lib.cluster import Cluster, main
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from fault_proxy import FaultProxy  # noqa: E402
+from lib import traces, xspace  # noqa: E402
+from lib.cluster import Cluster, main, wait_until  # noqa: E402
+from lib.command import Command  # noqa: E402
 
 KINETO = pathlib.Path(__file__).resolve().parents[1] / "data/kineto"
 T0 = 1_763_000_000_123_456_789
@@ -212,6 +216,49 @@ def test_refused():
         assert not sessions(c) and not (c.store / "profiles").exists()
 
 
+class Cutting(FaultProxy):
+    """In front of the aggregator. Ends the connection at this request for a piece, and at all further ones until it is told to go on."""
+
+    def __init__(self, upstream, at):
+        super().__init__(upstream)
+        self.at, self.pieces, self.offsets = at, 0, []
+
+    def next_fault(self, command, path):
+        if command != "PUT":
+            return None
+        self.pieces += 1
+        if self.at and self.pieces >= self.at:
+            return "cut"
+        self.offsets.append(int(path.split("offset=")[1]))
+
+
+def test_resume():
+    """An import whose command is killed, and one whose aggregator is restarted: what is there is not sent again, or it says why it is."""
+    with Cluster() as c:
+        c.aggregator()
+        (c.dir / "big.xplane.pb").write_bytes(xspace.synthetic(400_000, 10**11))
+        with Cutting(c.url, 4) as proxy:
+            first = Command(c, "first", c.dir / "big.xplane.pb", "--server", proxy.endpoint, verb="import")
+            wait_until("three pieces", lambda: proxy.pieces > 3)
+            first.p.kill()
+            first.p.wait()
+            assert proxy.offsets == [0, 1 << 20, 2 << 20], proxy.offsets
+            proxy.at = None
+            doc = c.tutti("import", c.dir / "big.xplane.pb", "--server", proxy.endpoint, "--json", check=0)[1]["sessions"][0]
+            assert proxy.offsets[3] == 3 << 20 and f"goes on behind the {3 << 20} bytes" in c.stderr, (proxy.offsets, c.stderr)
+            assert doc["hosts"][0]["events"] == 400_000 and len(sessions(c)) == 1, doc
+            # the same files once more are another session: that one is complete
+            assert c.tutti("import", c.dir / "big.xplane.pb", "--json", check=0)[1]["sessions"][0]["session"] != doc["session"]
+        with Cutting(c.url, 4) as proxy:
+            again = Command(c, "again", c.dir / "big.xplane.pb", "--server", proxy.endpoint, verb="import")
+            wait_until("three pieces", lambda: proxy.pieces > 3)
+            c.kill("aggregator")
+            c.aggregator()
+            proxy.upstream, proxy.at = c.url.split("//")[1], None
+            code, doc, said = again.finish()
+            assert code == 0 and "begins anew" in said and proxy.offsets[3] == 0 and len(sessions(c)) == 3, (code, said, proxy.offsets)
+
+
 def call(c, method, path, body=None):
     """(status, document) of a call with any body."""
     data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
@@ -256,4 +303,4 @@ def test_protocol():
 
 
 if __name__ == "__main__":
-    main(test_layout, test_files, test_chrome, test_neuron, test_refused, test_protocol)
+    main(test_layout, test_files, test_chrome, test_neuron, test_resume, test_refused, test_protocol)
