@@ -91,6 +91,9 @@ struct store_grant_request {
 	uint64_t len;
 	uint32_t crc32c; /* of the bytes; kept with the object (struct store_stat) */
 	int64_t life_ns; /* rounded up to whole seconds */
+	/* Nothing was put under the key, as far as the caller knows: a store whose refusal of a put does not tell that the key
+	 * is there need not look before. If it is there in spite of that, the put is refused all the same. */
+	bool is_new;
 	int64_t deadline_mono_ns;
 };
 

@@ -129,8 +129,8 @@ static void az_free(struct store *store)
 /* ---- grants ---- */
 
 /* The server holds to the key, the end and the condition, which is part of the permission "create"; not to the size: whoever
- * made the grant looks at the object afterwards. A key that is there is found before, because the server's refusal (403) does not
- * tell it from others. */
+ * made the grant looks at the object afterwards. A key that may be there is looked for before, because the server's refusal (403)
+ * does not tell it from others. */
 static int az_grant(struct store *store, const struct store_grant_request *req,
 		    struct store_grant *out, struct err *e)
 {
@@ -142,7 +142,7 @@ static int az_grant(struct store *store, const struct store_grant_request *req,
 
 	if (!rc && life_s < 1)
 		rc = err_set(e, ERR_INVALID, "a grant lives a second at least");
-	if (!rc) {
+	if (!rc && !req->is_new) {
 		rc = cloud_stat(store, req->key, req->deadline_mono_ns, &there, e);
 		if (!rc)
 			return err_set(e, ERR_EXISTS, "the key exists already");

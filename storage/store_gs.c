@@ -57,6 +57,7 @@ static void add_parameter(struct buf *url, const char *name, const char *value)
 struct session {
 	const char *key;
 	const char *object; /* what the object is to have, JSON */
+	const char *fields; /* what the answer to the bytes is to have of the object */
 	uint64_t len;
 	bool create_only;
 	int64_t deadline_mono_ns;
@@ -77,11 +78,10 @@ static int open_session(struct cloud *c, const struct session *s, struct cloud_a
 	gs_client_upload_url(client_of(c), s->key, &url);
 	if (s->create_only)
 		add_parameter(&url, "ifGenerationMatch", "0");
-	add_parameter(&url, "fields", OBJECT_FIELDS);
+	add_parameter(&url, "fields", s->fields);
 	req.url = buf_str(&url);
 	snprintf(len, sizeof(len), "%llu", (unsigned long long)s->len);
 	cloud_headers_add(&h, "Content-Type", "application/json");
-	cloud_headers_add(&h, "X-Upload-Content-Type", "application/octet-stream");
 	cloud_headers_add(&h, "X-Upload-Content-Length", len);
 	rc = gs_client_send(client_of(c), &req, &h, a, e);
 	if (!rc && a->status < 300 && !a->location)
@@ -129,6 +129,7 @@ static int send_put(struct cloud *c, const struct cloud_call *call, struct cloud
 	char *object = xasprintf("{\"metadata\":{\"tutti-put\":\"%s\"}}", call->nonce);
 	const struct session s = { .key = call->key,
 				   .object = object,
+				   .fields = OBJECT_FIELDS,
 				   .len = call->put->len,
 				   .create_only = call->put->flags & STORE_ABSENT,
 				   .deadline_mono_ns = call->deadline_mono_ns };
@@ -184,8 +185,8 @@ static int send_list(struct cloud *c, const struct cloud_call *call, struct clou
 	int rc;
 
 	gs_client_url(client_of(c), NULL, &url);
-	buf_add_str(&url,
-		    "?maxResults=1000&fields=items(name,size,updated,generation),nextPageToken");
+	buf_add_str(&url, "?maxResults=1000&prettyPrint=false"
+			  "&fields=items(name,size,updated,generation),nextPageToken");
 	add_parameter(&url, "prefix", call->prefix);
 	if (call->page)
 		add_parameter(&url, "pageToken", call->page);
@@ -278,6 +279,7 @@ static int gs_grant(struct store *store, const struct store_grant_request *req,
 	char crc32c[GS_CRC32C_BYTES], object[40];
 	const struct session s = { .key = req->key,
 				   .object = object,
+				   .fields = "size",
 				   .len = req->len,
 				   .create_only = true,
 				   .deadline_mono_ns = req->deadline_mono_ns };

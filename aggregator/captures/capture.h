@@ -115,6 +115,7 @@ struct capture_host {
 	/* of the last failed upload; NULL = none. A copy of the capture has none */
 	char *upload_error;
 	bool stored; /* the upload is durable in the store */
+	bool was_granted; /* a grant for one of its files may have been given: it may be in the store */
 	bool was_found; /* an earlier aggregator stored it, and may have put warnings behind it */
 	unsigned int n_files; /* if stored; name_of_file() names them */
 	bool reported; /* HostResult has arrived */

@@ -57,6 +57,7 @@ void capture_load_agent(struct capture_host *h, const json_t *host)
 {
 	h->instance = strtoull(json_get_text(host, "instance"), NULL, 16);
 	h->t0_ns = json_get_int(host, "t0_ns");
+	h->was_granted = true; /* it may have been, by an earlier aggregator */
 }
 
 static void load_host(struct capture_host *h, const json_t *host, const json_t *stored)

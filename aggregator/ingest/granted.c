@@ -32,6 +32,12 @@ static bool are_made(struct ingest *in)
 	return true;
 }
 
+/* Of a session that is retried, and of an aggregator before this one, there may be files. */
+static bool is_first_of(const struct capture_host *h)
+{
+	return h && !h->was_granted && h->capture->revision == 1;
+}
+
 int granted_begin(struct upload *u, const Tutti__V1__UploadBegin *b, struct err *e)
 {
 	if (!b->grants || !are_made(u->ingest))
@@ -40,6 +46,7 @@ int granted_begin(struct upload *u, const Tutti__V1__UploadBegin *b, struct err 
 		return err_set(e, ERR_INVALID, "%zu checksums and %u put files, but %u files",
 			       b->n_crc32c, b->put, u->n_files);
 	u->by_grants = true;
+	u->is_first = is_first_of(upload_waiting_host(u));
 	u->crc32c = xcalloc(u->n_files, sizeof(*u->crc32c));
 	memcpy(u->crc32c, b->crc32c, u->n_files * sizeof(*u->crc32c));
 	u->n_left = u->n_files - b->put;
@@ -92,6 +99,7 @@ static int make_grant(struct upload *u)
 		.len = u->files[u->n_left - 1],
 		.crc32c = u->crc32c[u->n_left - 1],
 		.life_ns = GRANT_LIFE_NS,
+		.is_new = u->is_first,
 		.deadline_mono_ns = store_within(STORE_PATIENCE_NS),
 	};
 
@@ -161,6 +169,7 @@ static void finish_or_grant(struct upload *u)
 		done += u->files[i];
 	if (u->n_left) {
 		capture_host_progress(h, HOST_UPLOADING, u->spooled.bytes, done);
+		h->was_granted = true;
 		send_grant(u);
 	} else {
 		upload_stored(u, h);

@@ -55,6 +55,7 @@ struct upload {
 	bool by_grants;
 	uint32_t *crc32c; /* of each file */
 	unsigned int n_left; /* files that are not in the store yet: the last of them is the next */
+	bool is_first; /* nothing was put for the host before, as far as this aggregator knows */
 	bool is_claimed; /* the agent says that the key of the next file was there */
 	bool is_refused; /* the store does not make grants with these keys */
 	struct store_grant grant; /* for the next file */
