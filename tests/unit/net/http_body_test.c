@@ -183,7 +183,7 @@ static void test_failure(struct state *s)
 	s->closed = false;
 	job_start(&s->f, &j, "GET", "/file");
 	fixture_wait(&s->f, &j.done);
-	CHECK_EQ(j.rc, ERR_PEER);
+	CHECK_EQ(j.rc, ERR_CLOSED);
 	fixture_wait(&s->f, &s->closed);
 	s->fail_at = 0;
 	job_end(&j);
