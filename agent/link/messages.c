@@ -44,8 +44,7 @@ static int64_t slept_since_ns(const struct clock_ledger *l, int64_t raw_ns)
 	return slept_ns;
 }
 
-/* From when on the tracer's ring is complete; 0 = it has no ring, or the clock is not known yet. */
-static int64_t ring_begin_ns(const struct tracer *t, const struct clock_model *m)
+int64_t message_ring_begin_ns(const struct tracer *t, const struct clock_model *m)
 {
 	int64_t begin_raw_ns, begin_ns;
 
@@ -72,7 +71,7 @@ static Tutti__V1__TracerState *make_state(const struct tracer *t, const struct c
 	clean_sentence(out->reason, sizeof(st.reason), st.reason, strlen(st.reason));
 	out->errno_value = st.errno_value;
 	out->lead_ns = t->ops->lead_ns ? t->ops->lead_ns(t) : 0;
-	out->begin_ns = ring_begin_ns(t, m);
+	out->begin_ns = message_ring_begin_ns(t, m);
 	out->counts_steps = t->ops->counts_steps && t->ops->counts_steps(t);
 	return out;
 }

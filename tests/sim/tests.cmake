@@ -30,8 +30,5 @@ sim_test(seeds --seeds 1..25)
 sim_test(replay --seeds 26..28 --twice)
 sim_test(crash --crash capture --crash-every 10)
 sim_test(fleet --seed 1 --agents 60 --minutes 1)
-sim_test(slept --seed 90) # a window from before a host slept
 sim_test(snapshots --snapshots --seed 1 --agents 50 --minutes 1)
-sim_test(other_clock --seed 5073) # a snapshot is tried again after a restart with another session clock
 sim_test(timeout --seed 55) # a tracer's time ends while its host sleeps
-sim_test(stale_notes --seed 485) # warnings of a commit that did not end

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a clock message says of what is not known, and of what it lists. */
+/* What messages say of the clock: what is not known, what they list, where rings begin. */
 #include "agent/link/messages.h"
 #include "tests/lib/check.h"
 
@@ -70,11 +70,40 @@ static void test_suspected_break(void)
 	CHECK(!out.model.suspected);
 }
 
+static int64_t ring_of_1000(const struct tracer *t)
+{
+	(void)t;
+	return 1000;
+}
+
+/* The raw clock stood still while the host slept: what is from before that is earlier by the sleep. */
+static void test_ring_from_before_a_sleep(void)
+{
+	static const struct tracer_ops ops = { .name = "ring", .begin_raw_ns = ring_of_1000 };
+	static const struct tracer_ops none = { .name = "none" };
+	struct tracer t = { .ops = &ops }, without = { .ops = &none };
+	struct clock_model m = {
+		.offset_ns = -1000000,
+		.ledger = { .n_steps = 3,
+			    .steps = { { LEDGER_SUSPEND, 400, 500, 70 },
+				       { LEDGER_SUSPEND, 2000, 2001, 600 },
+				       { LEDGER_SET, 3000, 3001, 5000 } } },
+	};
+
+	CHECK_EQ(message_ring_begin_ns(&t, &m), 0); /* the clock is not known */
+	m.calibrated = true;
+	CHECK_EQ(message_ring_begin_ns(&without, &m), 0);
+	CHECK_EQ(message_ring_begin_ns(&t, &m), 1000000 + 1000 - 600);
+	m.ledger.steps[1].delta_ns = 2000000; /* before the session clock's zero */
+	CHECK_EQ(message_ring_begin_ns(&t, &m), 0);
+}
+
 int main(void)
 {
 	test_not_synced_is_unknown();
 	test_unknown_rate();
 	test_steps_seen_counts_what_steps_lists();
 	test_suspected_break();
+	test_ring_from_before_a_sleep();
 	return 0;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Uploads that break off and go on, over another call and over another aggregator. */
+/* Uploads that break off and go on, over another call and over another aggregator; a note that one left in a file. */
 #include <dirent.h>
 #include <unistd.h>
 #include <zlib.h>
 
+#include "aggregator/evidence/notes.h"
 #include "aggregator/ingest/spooled_upload.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/mem.h"
@@ -338,6 +339,40 @@ static void test_parts(void)
 	CHECK(!rmdir(dir));
 }
 
+/* An aggregator that did not live to commit noted that b is missing; b is there after all. */
+static void test_stale_note_is_removed(void)
+{
+	char text[] = "b is missing: lost: not true", *texts[] = { text };
+	struct fleet f;
+	struct fake a = { .auto_deliver = true }, b = { .auto_arm = true };
+	char key[SESSION_KEY_BYTES];
+	struct store_stat st;
+	struct err e = { 0 };
+	struct capture *c;
+	uint64_t size;
+	uint32_t crc32c = 0;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	fake_connect(&b, &f, "b");
+	c = fleet_begin(&f);
+	WAIT(&f, c->hosts[0].state == HOST_COMPLETE && b.arms);
+	size = c->hosts[0].bytes;
+	capture_host_report_files(&c->hosts[0], &size, &crc32c,
+				  1); /* as agents do, but not these fakes */
+	session_file_key(c->session, "", "a", key);
+	CHECK_OK(notes_put(f.agg.store.store, f.spool, key, texts, 1, &size, NULL, &e), e);
+	CHECK(size > c->hosts[0].bytes);
+	c->hosts[0].bytes = c->hosts[0].bytes_done = size;
+	CHECK_EQ(fake_upload(&b, 1, 10, FLAW_NONE), RPC_OK);
+	fake_result(&b, true, "", "");
+	fleet_wait_over(&f, c->session);
+	CHECK_OK(store_stat(f.agg.store.store, key, any_time(), &st, &e), e);
+	CHECK_EQ(st.size, 2000);
+	CHECK_EQ(c->hosts[0].bytes, 2000);
+	fleet_stop(&f);
+}
+
 int main(void)
 {
 	test_goes_on();
@@ -345,5 +380,6 @@ int main(void)
 	test_armed_after_restart();
 	test_replaced_after_restart();
 	test_parts();
+	test_stale_note_is_removed();
 	return 0;
 }

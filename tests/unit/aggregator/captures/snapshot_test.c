@@ -170,6 +170,32 @@ static void test_retry(void)
 	fleet_stop(&f);
 }
 
+/* On another session clock the window would be cut at a wrong place, so no host is asked for it. */
+static void test_retry_on_another_clock(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .auto_deliver = true };
+	struct fake b = { .auto_arm = true };
+	struct capture *c;
+	struct err e = { 0 };
+	char session[64];
+
+	fleet_start(&f, 0, NS_PER_S);
+	fake_connect(&a, &f, "a");
+	fake_connect(&b, &f, "b");
+	CHECK_OK(begin(&f, 0, 20 * NS_PER_S, &c, &e), e);
+	snprintf(session, sizeof(session), "%s", c->session);
+	fleet_wait_over(&f, session);
+	b.auto_deliver = true;
+	f.agg.clock.shift_ns += NS_PER_S;
+	CHECK_OK(retry(&f, session, &c, &e), e);
+	fleet_wait_over(&f, session);
+	CHECK_EQ(b.arms, 1);
+	CHECK_STR(fleet_result(c, 1).reason, "refused");
+	CHECK(strstr(fleet_result(c, 1).detail, "session clock was set anew"));
+	fleet_stop(&f);
+}
+
 /* An agent that a restarted aggregator arms again has the whole grace, too. */
 static void test_recovered(void)
 {
@@ -259,6 +285,7 @@ int main(void)
 	test_unknown_reach();
 	test_known_hosts();
 	test_retry();
+	test_retry_on_another_clock();
 	test_recovered();
 	return 0;
 }
