@@ -12,7 +12,11 @@ size_t clean_text(char *dst, size_t size, const char *src, size_t len)
 	const uint8_t *p = (const uint8_t *)src;
 	size_t out = 0;
 
-	for (size_t i = 0; i < len && p[i];) {
+	while (out < len && out + 1 < size && p[out] >= ' ' && p[out] < 0x7f) { /* most of it */
+		dst[out] = src[out];
+		out++;
+	}
+	for (size_t i = out; i < len && p[i];) {
 		size_t n = utf8_len(p + i, len - i);
 		bool control = n && utf8_is_control(p + i, n);
 		size_t put = n && !control ? n : 1;

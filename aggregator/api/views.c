@@ -87,7 +87,7 @@ static void run_question(void *arg)
 		q->rc = q->write(q);
 	if (q->rc == ERR_IO)
 		view_discard(q->view);
-	if (!q->rc && q->accepts_gzip)
+	if (!q->rc && q->accepts_gzip && !q->is_tile) /* a tile is packed as it is */
 		q->is_gzip = view_compress(&q->text);
 	q->work_ns = now_thread_cpu_ns() - begin;
 }

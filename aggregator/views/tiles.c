@@ -7,20 +7,21 @@
 #include "base/clean_text.h"
 #include "base/mem.h"
 
-#define TILE_MAGIC 0x31545654u /* "TVT1" */
+#define TILE_MAGIC 0x32545654u /* "TVT2" */
 #define SHIFT_MAX  50
 #define UNIT_SHIFT 8 /* positions are in 1/256 of a bucket */
 #define NAME_BYTES 160
 
-/* The numbers of an entry, column by column. A counter's: of a bucket, as floats, `length` the least value, `name` the
- * largest, `event` the last. */
+/* What a tile says of an entry. Of a counter's bucket `length`, `name` and `event` are its least, its largest and its last value, as
+ * floats. */
 struct tile_entry {
 	int32_t start;
-	uint32_t length, name, event, count,
-		row_busy; /* row_busy: the row, and (<< 16) how busy: 0 to 65535 */
+	uint32_t length, name, event, count;
+	uint16_t row;
+	uint8_t busy; /* of 255 */
 };
 
-#define COLUMNS 6
+#define VARINT_MAX 5 /* bytes of a number of 32 bits */
 
 struct tile {
 	const struct view_tile *t;
@@ -29,10 +30,10 @@ struct tile {
 	unsigned int unit;
 	struct tile_entry *entries;
 	size_t n, cap;
-	/* names: file's number -> place in the tile */
-	uint32_t *places; /* 1 + place; by the file's number */
+	uint32_t *
+		places; /* by the file's number of a name: whether it is in the tile; then its place */
 	uint32_t *names;
-	uint32_t n_names, names_cap;
+	uint32_t n_names;
 	int64_t bucket; /* of a counter: that the last entry is of */
 };
 
@@ -43,19 +44,6 @@ static struct tile_entry *add_entry(struct tile *tile)
 		tile->entries = xrealloc(tile->entries, tile->cap * sizeof(*tile->entries));
 	}
 	return &tile->entries[tile->n++];
-}
-
-static uint32_t place_name(struct tile *tile, uint32_t name)
-{
-	if (!tile->places[name]) {
-		if (tile->n_names == tile->names_cap) {
-			tile->names_cap = tile->names_cap ? 2 * tile->names_cap : 64;
-			tile->names = xrealloc(tile->names, tile->names_cap * sizeof(*tile->names));
-		}
-		tile->names[tile->n_names] = name;
-		tile->places[name] = ++tile->n_names;
-	}
-	return tile->places[name] - 1;
 }
 
 static int32_t position(const struct tile *tile, int64_t ps)
@@ -79,10 +67,13 @@ static int add_event(void *arg, const struct tvx_entry *en)
 
 	out->start = position(tile, en->start_ps);
 	out->length = (uint32_t)((int64_t)position(tile, end) - out->start);
-	out->name = place_name(tile, en->name);
+	out->name = en->name; /* the file's number, until the tile is full */
+	tile->n_names += !tile->places[en->name];
+	tile->places[en->name] = 1;
 	out->event = cut32(en->event);
 	out->count = cut32(en->count);
-	out->row_busy = (en->row & 0xffff) | (uint32_t)(busy >= 1 ? 65535 : busy * 65535) << 16;
+	out->row = (uint16_t)en->row;
+	out->busy = (uint8_t)(busy >= 1 ? 255 : busy * 255);
 	return 0;
 }
 
@@ -123,7 +114,10 @@ static int add_sample(void *arg, const struct tvx_entry *en)
 		out->count++;
 	} else {
 		out = add_entry(tile);
-		*out = (struct tile_entry){ position(tile, en->start_ps), bits, bits, 0, 1, 0 };
+		*out = (struct tile_entry){ .start = position(tile, en->start_ps),
+					    .length = bits,
+					    .name = bits,
+					    .count = 1 };
 		tile->bucket = bucket;
 	}
 	out->event = bits;
@@ -135,31 +129,111 @@ static void put32(struct buf *out, uint32_t v)
 	buf_add(out, &v, sizeof(v));
 }
 
-static void write_names(struct tile *tile, struct buf *out)
+/* ---- bytes ---- */
+
+static inline uint8_t *put_number(uint8_t *p, uint32_t v)
 {
-	struct buf text = BUF_INIT;
-	char name[NAME_BYTES];
-	size_t len;
-
-	for (uint32_t i = 0; i < tile->n_names; i++) {
-		const char *s = tvx_name(tile->x, tile->names[i], &len);
-
-		buf_add(&text, name, clean_text(name, sizeof(name), s, len));
-		put32(out, (uint32_t)text.len);
-	}
-	buf_add(out, text.data, text.len);
-	while (out->len % 4)
-		buf_add_u8(out, 0);
-	buf_release(&text);
+	for (; v >= 0x80; v >>= 7)
+		*p++ = (uint8_t)(v | 0x80);
+	*p++ = (uint8_t)v;
+	return p;
 }
 
-static void write_column(const struct tile *tile, size_t member, struct buf *out)
+static inline uint32_t zigzag(uint32_t difference)
 {
-	buf_reserve(out, tile->n * sizeof(uint32_t));
-	for (size_t i = 0; i < tile->n; i++) {
-		memcpy(out->data + out->len, (const uint8_t *)&tile->entries[i] + member,
-		       sizeof(uint32_t));
-		out->len += sizeof(uint32_t);
+	return difference << 1 ^ -(difference >> 31);
+}
+
+/* The columns, each of all entries. Starts and events are differences to the entry before on the track. */
+static void write_columns(const struct tile *tile, const uint32_t *ends, struct buf *out)
+{
+	const struct tile_entry *en = tile->entries, *last = en + tile->n;
+	uint8_t *p;
+	size_t i = 0;
+
+	buf_reserve(out, tile->n * (6 * VARINT_MAX + 1));
+	p = out->data + out->len;
+	for (uint32_t t = 0, before = 0; i < tile->n; t++, before = 0) {
+		for (; i < ends[t]; before = (uint32_t)en[i++].start)
+			p = put_number(p, zigzag((uint32_t)en[i].start - before));
+	}
+	for (en = tile->entries; en < last; en++)
+		p = put_number(p, en->length);
+	for (en = tile->entries; en < last; en++)
+		p = put_number(p, en->name);
+	en = tile->entries;
+	i = 0;
+	for (uint32_t t = 0, before = 0; i < tile->n; t++, before = 0) {
+		for (; i < ends[t]; before = en[i++].event)
+			p = put_number(p, zigzag(en[i].event - before));
+	}
+	for (; en < last; en++)
+		p = put_number(p, en->count);
+	for (en = tile->entries; en < last; en++)
+		p = put_number(p, en->row);
+	for (en = tile->entries; en < last; en++) {
+		if (en->count > 1)
+			*p++ = en->busy;
+	}
+	out->len = (size_t)(p - out->data);
+}
+
+static size_t shared_ascii(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+	size_t n = 0;
+
+	while (n < a_len && n < b_len && a[n] == b[n] && !((uint8_t)a[n] & 0x80))
+		n++;
+	return n;
+}
+
+/* Names that follow one another begin alike: of each how many (plain) characters it has of the one before, and the rest. */
+static void write_names(struct tile *tile, struct buf *out)
+{
+	char name[2][NAME_BYTES];
+	struct buf rests = BUF_INIT;
+	size_t before = 0, len, raw;
+	uint8_t *p;
+
+	buf_reserve(out, tile->n_names * 2 * VARINT_MAX);
+	p = out->data + out->len;
+	for (uint32_t i = 0; i < tile->n_names; i++) {
+		const char *s = tvx_name(tile->x, tile->names[i], &raw);
+		size_t shared;
+
+		len = clean_text(name[i % 2], NAME_BYTES, s, raw);
+		shared = shared_ascii(name[!(i % 2)], before, name[i % 2], len);
+		p = put_number(p, (uint32_t)shared);
+		p = put_number(p, (uint32_t)(len - shared));
+		buf_add(&rests, name[i % 2] + shared, len - shared);
+		before = len;
+	}
+	out->len = (size_t)(p - out->data);
+	buf_add(out, rests.data, rests.len);
+	buf_release(&rests);
+}
+
+/* Names get their places in the order of the file, where those that begin alike are near. */
+static void place_names(struct tile *tile, uint32_t n_tracks, const uint32_t *ends)
+{
+	const struct tvx_track *tracks;
+	uint32_t n = 0;
+	size_t i = 0;
+
+	tvx_tracks(tile->x, &tracks);
+	tile->names = xmalloc((tile->n_names + 1) * sizeof(*tile->names));
+	for (size_t k = 0; k < tvx_names(tile->x); k++) {
+		if (!tile->places[k])
+			continue;
+		tile->names[n] = (uint32_t)k;
+		tile->places[k] = n++;
+	}
+	for (uint32_t t = 0; t < n_tracks; t++) {
+		bool is_counter = tracks[tile->t->group * TILE_TRACKS + t].kind == TVX_COUNTER;
+
+		for (; i < ends[t]; i++)
+			tile->entries[i].name = is_counter ? tile->entries[i].name
+							   : tile->places[tile->entries[i].name];
 	}
 }
 
@@ -222,13 +296,13 @@ int view_write_tile(const struct view *view, const struct view_tile *t, struct b
 	tile.places = xcalloc(tvx_names(tile.x) + 1, sizeof(*tile.places));
 	rc = fill(&tile, n_tracks, ends, e);
 	if (!rc) {
+		place_names(&tile, n_tracks, ends);
 		put32(out, TILE_MAGIC);
 		put32(out, n_tracks);
 		put32(out, (uint32_t)tile.n);
 		put32(out, tile.n_names);
 		buf_add(out, ends, n_tracks * sizeof(ends[0]));
-		for (size_t c = 0; c < COLUMNS; c++)
-			write_column(&tile, c * sizeof(uint32_t), out);
+		write_columns(&tile, ends, out);
 		write_names(&tile, out);
 	}
 	free(tile.entries);

@@ -1,5 +1,5 @@
 # Programs for tests/bench/{xspace,kineto,viewer}, and the big file that must pass in little memory.
-foreach(name xspace_gen xspace_rebase kineto_convert tvx_bench)
+foreach(name xspace_gen viewer_gen xspace_rebase kineto_convert tvx_bench)
 	add_executable(${name} ${CMAKE_CURRENT_LIST_DIR}/${name}.c)
 	target_link_libraries(${name} PRIVATE xspace)
 endforeach()

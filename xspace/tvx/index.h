@@ -3,6 +3,8 @@
 #ifndef XSPACE_TVX_INDEX_H
 #define XSPACE_TVX_INDEX_H
 
+#include <stdatomic.h>
+
 #include "xspace/tvx/format.h"
 
 struct tvx {
@@ -16,6 +18,7 @@ struct tvx {
 	const struct block *blocks;
 	const uint64_t *ends; /* of names, in `strings` */
 	const char *strings;
+	atomic_bool *is_sound; /* of each block: its checksum was right when it was first read */
 	uint32_t n_planes, n_tracks, n_totals, n_flows, n_levels, n_blocks, n_names;
 };
 

@@ -174,6 +174,7 @@ int tvx_open_part(struct tvx **out, const void *blocks, uint64_t blocks_len, con
 		.n_blocks = f.n_blocks,
 		.n_names = f.n_names,
 	};
+	x->is_sound = xcalloc((size_t)f.n_blocks + 1, sizeof(*x->is_sound));
 	rc = check(x, bytes, &f, &l, e);
 	if (rc)
 		tvx_close(x);
@@ -198,6 +199,9 @@ int tvx_open(struct tvx **out, const void *data, size_t len, uint64_t source_byt
 
 void tvx_close(struct tvx *x)
 {
+	if (!x)
+		return;
+	free(x->is_sound);
 	free(x);
 }
 

@@ -22,6 +22,18 @@ struct query {
 	struct err *e;
 };
 
+static bool is_sound(const struct tvx *x, const struct block *b)
+{
+	atomic_bool *known = &x->is_sound[b - x->blocks];
+
+	if (atomic_load_explicit(known, memory_order_relaxed))
+		return true;
+	if (b->crc != crc32c(0, x->data + b->at, b->len))
+		return false;
+	atomic_store_explicit(known, true, memory_order_relaxed);
+	return true;
+}
+
 /* Decodes a block. Its entries are the carried ones, then its own. */
 static int load_block(struct query *q, const struct block *b)
 {
@@ -30,7 +42,7 @@ static int load_block(struct query *q, const struct block *b)
 					  .n_names = q->x->n_names };
 	size_t n = (size_t)b->n + b->n_carried;
 
-	if (b->crc != crc32c(0, q->x->data + b->at, b->len))
+	if (!is_sound(q->x, b))
 		return err_set(q->e, ERR_IO, "the index is damaged: the checksum of a block");
 	if (n > b->len) /* two entries differ in a byte at least */
 		return err_set(q->e, ERR_IO, "the index is damaged: the entries of a block");

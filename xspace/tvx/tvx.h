@@ -122,7 +122,7 @@ struct tvx;
 /*
  * Opens an index in memory, which must outlive the result and be aligned to 8 bytes. Nothing in it is trusted:
  * ERR_INVALID if its tables are damaged, if it is of another version, or of a file of another size than `source_bytes`.
- * Blocks are checked when they are read: a damaged one is ERR_IO.
+ * Blocks are checked when they are first read: a damaged one is ERR_IO.
  */
 MUST_CHECK int tvx_open(struct tvx **out, const void *data, size_t len, uint64_t source_bytes,
 			struct err *e);

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An open session, asked as a viewer asks."""
 import array
-import gzip
 import json
 import urllib.request
 
@@ -41,28 +40,57 @@ class View:
         answer, data = self.fetch(f"/tile?build={self.doc['build']}&file={file}&group={group}&shift={shift}&index={index}&rows=0",
                                   {"Accept-Encoding": "gzip"})
         assert ("immutable" in answer.headers["Cache-Control"]) == (self.doc["state"] == "ready") and answer.headers["ETag"], dict(answer.headers)
-        if answer.headers["Content-Encoding"] == "gzip":
-            data = gzip.decompress(data)
-        words = array.array("I", data[:len(data) // 4 * 4])
-        magic, n_tracks, n, n_names = words[:4]
-        assert magic == 0x31545654, hex(magic)
-        ends = words[4:4 + n_tracks]
-        at = 4 + n_tracks
-        columns = [words[at + c * n:at + (c + 1) * n] for c in range(6)]
-        at += 6 * n
-        text = data[4 * (at + n_names):]
-        names, begin = [], 0
-        for end in words[at:at + n_names]:
-            names.append(text[begin:end].decode())
-            begin = end
-        unit = 1 << max(0, shift - 8)
-        out, i = {}, 0
-        for k, end in enumerate(ends):
-            rows = out.setdefault(group * 16 + k, [])
-            for i in range(i, end):
-                start = columns[0][i] - (1 << 32 if columns[0][i] >> 31 else 0)
-                name = names[columns[2][i]] if columns[2][i] < len(names) else None
-                rows.append((start * unit + index * (BUCKETS << shift), columns[1][i] * unit, name, columns[3][i], columns[4][i],
-                             columns[5][i] & 0xffff))
-            i = end
-        return out
+        return decode_tile(data, group, shift, index)
+
+
+def numbers(data, at, n):
+    """n numbers of 7 bits a byte; and where they end."""
+    out = []
+    for _ in range(n):
+        v = shift = 0
+        while True:
+            v |= (data[at] & 0x7f) << shift
+            shift += 7
+            at += 1
+            if data[at - 1] < 0x80:
+                break
+        out.append(v)
+    return out, at
+
+
+def steps(column, ends):
+    """A column from its differences, track by track."""
+    out = []
+    for end in ends:
+        v = 0
+        for z in column[len(out):end]:
+            v = (v + ((z >> 1) ^ -(z & 1))) % (1 << 32)
+            out.append(v)
+    return out
+
+
+def decode_tile(data, group, shift, index):
+    magic, n_tracks, n, n_names = array.array("I", data[:16])
+    assert magic == 0x32545654, hex(magic)
+    ends, at, columns = array.array("I", data[16:16 + 4 * n_tracks]), 16 + 4 * n_tracks, []
+    for _ in range(6):
+        column, at = numbers(data, at, n)
+        columns.append(column)
+    columns[0], columns[3] = steps(columns[0], ends), steps(columns[3], ends)
+    at += sum(count > 1 for count in columns[4])
+    heads, at = numbers(data, at, 2 * n_names)
+    names = [""]
+    for shared, rest in zip(heads[::2], heads[1::2]):
+        names.append(names[-1][:shared] + data[at:at + rest].decode())
+        at += rest
+    assert at == len(data), (at, len(data))
+    unit = 1 << max(0, shift - 8)
+    out, i = {}, 0
+    for k, end in enumerate(ends):
+        rows = out.setdefault(group * 16 + k, [])
+        for i in range(i, end):
+            start = columns[0][i] - (1 << 32 if columns[0][i] >> 31 else 0)
+            name = names[columns[2][i] + 1] if columns[2][i] < n_names else None
+            rows.append((start * unit + index * (BUCKETS << shift), columns[1][i] * unit, name, columns[3][i], columns[4][i], columns[5][i]))
+        i = end
+    return out

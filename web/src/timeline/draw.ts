@@ -63,7 +63,7 @@ export class Picture {
   }
 
   shiftOf(s: Scene): number {
-    return Math.max(0, Math.min(50, Math.floor(Math.log2(Math.max(1, (s.t1 - s.t0) / Math.max(1, s.width - s.gutter))))));
+    return Math.max(0, Math.min(50, Math.round(Math.log2(Math.max(1, (s.t1 - s.t0) / Math.max(1, s.width - s.gutter))))));
   }
 
   draw(s: Scene): void {

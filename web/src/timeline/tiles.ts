@@ -5,7 +5,7 @@ import { send } from "../api";
 export const BUCKETS = 1024, GROUP = 16, MAX_SHIFT = 50;
 const KEPT_BYTES = 128e6, UNDER_WAY = 6;
 
-/** The columns of docs/viewer.md; track i of the group has the entries from ends[i - 1] (or 0) to ends[i]. */
+/** The columns of docs/viewer.md (row: and << 16 how busy, of 65535); track i of the group has the entries from ends[i - 1] (or 0) to ends[i]. */
 export interface Tile {
   fromPs: number; unit: number; shift: number;
   ends: Uint32Array;
@@ -15,23 +15,52 @@ export interface Tile {
   bytes: number;
 }
 
-function decode(data: ArrayBuffer, shift: number, index: number): Tile {
-  const head = new Uint32Array(data, 0, 4), [magic, nTracks, n, nNames] = head;
-  if (magic !== 0x31545654) throw new Error("this is no tile");
-  let at = 16;
-  const words = (count: number): Uint32Array => { const a = new Uint32Array(data, at, count); at += 4 * count; return a; };
-  const ends = words(nTracks), start = words(n), length = words(n), name = words(n), event = words(n), count = words(n), row = words(n);
-  const nameEnds = words(nNames), text = new TextDecoder(), names: string[] = [];
-  let begin = at;
-  for (const end of nameEnds) {
-    names.push(text.decode(new Uint8Array(data, begin, at + end - begin)));
-    begin = at + end;
+/* Numbers of 7 bits a byte, the lowest first. */
+class Numbers {
+  constructor(private readonly bytes: Uint8Array, public at: number) {}
+
+  next(): number {
+    let v = 0, shift = 0, b: number;
+    do { b = this.bytes[this.at++]; v |= (b & 0x7f) << shift; shift += 7; } while (b & 0x80);
+    return v; // 32 bits, signed
   }
-  const floats = (a: Uint32Array): Float32Array => new Float32Array(data, a.byteOffset, n);
+
+  fill<T extends Int32Array | Uint32Array>(out: T): T {
+    for (let i = 0; i < out.length; i++) out[i] = this.next();
+    return out;
+  }
+
+  /** Differences to the entry before on the track. */
+  fillSteps<T extends Int32Array | Uint32Array>(out: T, ends: Uint32Array): T {
+    let i = 0;
+    for (const end of ends) for (let v = 0; i < end; i++) { const z = this.next(); out[i] = v = (v + ((z >>> 1) ^ -(z & 1))) | 0; }
+    return out;
+  }
+}
+
+/* Each begins with some characters of the one before. */
+function decodeNames(from: Numbers, bytes: Uint8Array, n: number): string[] {
+  const heads = from.fill(new Uint32Array(2 * n)), rest = bytes.subarray(from.at), names: string[] = [], text = new TextDecoder(), plain = text.decode(rest);
+  let at = 0, name = "";
+  for (let i = 0; i < n; i++) {
+    const end = at + heads[2 * i + 1];
+    name = name.slice(0, heads[2 * i]) + (plain.length === rest.length ? plain.slice(at, end) : text.decode(rest.subarray(at, end)));
+    names.push(name);
+    at = end;
+  }
+  return names;
+}
+
+function decode(data: ArrayBuffer, shift: number, index: number): Tile {
+  const [magic, nTracks, n, nNames] = new Uint32Array(data, 0, 4), bytes = new Uint8Array(data), from = new Numbers(bytes, 16 + 4 * nTracks);
+  if (magic !== 0x32545654) throw new Error("this is no tile");
+  const ends = new Uint32Array(data, 16, nTracks), column = (): Uint32Array => from.fill(new Uint32Array(n)), start = from.fillSteps(new Int32Array(n), ends);
+  const length = column(), name = column(), event = from.fillSteps(new Uint32Array(n), ends), count = column(), row = column();
+  for (let i = 0; i < n; i++) row[i] |= (count[i] > 1 ? bytes[from.at++] : 255) * 257 << 16;
+  const names = decodeNames(from, bytes, nNames), floats = (a: Uint32Array): Float32Array => new Float32Array(a.buffer);
   return {
-    fromPs: index * BUCKETS * 2 ** shift, unit: 2 ** Math.max(0, shift - 8), shift, ends,
-    start: new Int32Array(data, start.byteOffset, n), length, name, event, count, row,
-    least: floats(length), largest: floats(name), last: floats(event), names, bytes: data.byteLength + 64 * nNames + 500,
+    fromPs: index * BUCKETS * 2 ** shift, unit: 2 ** Math.max(0, shift - 8), shift, ends, start, length, name, event, count, row,
+    least: floats(length), largest: floats(name), last: floats(event), names, bytes: 24 * n + 64 * nNames + 500,
   };
 }
 
@@ -44,7 +73,7 @@ export class Tiles {
   private wanted: Want[] = [];
   private bytes = 0;
   failure = "";
-  received = 0; // bytes, uncompressed
+  received = 0; // bytes
   serverMs = 0; // of the last answer
 
   /** `expected`: how many tracks a tile of the group has by now. A tile that has fewer was made while the session was indexed. */
@@ -99,7 +128,9 @@ export class Tiles {
         { signal: abort.signal });
       stale = answer.status === 409;
       if (!answer.ok) throw new Error((await answer.json()).error);
-      this.keep(w.key, decode(await answer.arrayBuffer(), w.shift, w.index));
+      const data = await answer.arrayBuffer();
+      this.received += data.byteLength;
+      this.keep(w.key, decode(data, w.shift, w.index));
       this.serverMs = Number(/dur=([\d.]+)/.exec(answer.headers.get("Server-Timing") ?? "")?.[1] ?? 0);
       this.failure = "";
     } catch (e) {
@@ -118,7 +149,6 @@ export class Tiles {
   private keep(key: string, tile: Tile): void {
     this.bytes += tile.bytes - (this.kept.get(key)?.bytes ?? 0);
     this.kept.set(key, tile);
-    this.received += tile.bytes;
     for (const [old, t] of this.kept) {
       if (this.bytes <= KEPT_BYTES) break;
       this.kept.delete(old);
