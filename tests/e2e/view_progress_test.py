@@ -11,7 +11,7 @@ from lib.browser import Browser
 from lib.cluster import SLOW, Cluster, SkipTest, main, wait_until
 from lib.view import BUCKETS, View
 
-COPIES = 200 if SLOW > 1 else 1500  # of a job's planes in each file: seconds of indexing
+COPIES = 150 if SLOW > 1 else 1500  # of a job's planes in each file: seconds of indexing
 
 
 def import_session(c, hosts, copies):
@@ -84,8 +84,8 @@ def see_part(c, session, want):
 def test_progress():
     with Cluster() as c:
         c.aggregator()
-        session = import_session(c, 2, COPIES)
-        wants = [lines_of(c, session, f"host-{i}") for i in range(2)]
+        session = import_session(c, 3, COPIES)
+        wants = [lines_of(c, session, f"host-{i}") for i in range(3)]
         first = see_part(c, session, wants[0])
         second = next_part(c, session, first["build"])
         known = tracks(first)
@@ -103,12 +103,12 @@ def test_progress():
         assert not list(part.glob("*.part")) and "state=rebuild" not in c.log("aggregator")
         assert left.items() <= {p.name: p.stat().st_ino for p in part.glob("*.tvx")}.items()  # what was done is not done again
         assert {k: t for k, t in tracks(v.doc).items() if k in known} == known
-        for i in range(2):
+        for i in range(3):
             got = collections.Counter()
             for h, plane, t in tracks(v.doc).values():
                 got.update({(plane, t["name"]): t["events"]} if h == f"host-{i}" else {})
             assert got == wants[i], (got - wants[i], wants[i] - got)
-        print(f"     {len(known)} tracks first, then {len(tracks(second))}, of {len(tracks(v.doc))}; kept over the end: {len(left)} of 2 files")
+        print(f"     {len(known)} tracks first, then {len(tracks(second))}, of {len(tracks(v.doc))}; kept over the end: {len(left)} of 3 files")
 
 
 def refused(v, path):
