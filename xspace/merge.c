@@ -93,6 +93,12 @@ static int gather_text(void *arg, int field, const char *s, size_t len)
 	return 0;
 }
 
+static void name_input(const struct xs_input *in, struct err *e)
+{
+	if (in->label && *in->label)
+		err_prefix(e, "%s", in->label);
+}
+
 static int read_input(struct merging *m, size_t i, struct err *e)
 {
 	static const struct xs_visitor gather = {
@@ -115,8 +121,8 @@ static int read_input(struct merging *m, size_t i, struct err *e)
 	}
 	if (!rc && m->plans[i].n_planes != m->n_planes - m->first_plane[i])
 		rc = err_set(e, ERR_INVALID, "the input changed");
-	if (rc && in->label)
-		err_prefix(e, "%s", in->label);
+	if (rc)
+		name_input(in, e);
 	return rc;
 }
 
@@ -478,8 +484,8 @@ static int write_input(struct merging *m, size_t i, struct err *e)
 	m->counts.bytes += sp.written;
 	splicer_close(&sp);
 	wire_close(&w);
-	if (rc && m->inputs[i].label)
-		err_prefix(e, "%s", m->inputs[i].label);
+	if (rc)
+		name_input(&m->inputs[i], e);
 	return rc;
 }
 

@@ -230,7 +230,7 @@ struct xs_input {
 	struct xs_source source;
 	struct xs_rebase rebase;
 	int64_t pid; /* of the process that it is from, or XS_PID_UNKNOWN; 0 = Tutti's own planes */
-	const char *label; /* prefix of its warnings and errors: "jax 4711" */
+	const char *label; /* prefix of its warnings and errors: "jax 4711"; NULL or "": none */
 };
 
 /* A stat that is added to planes: a text, or a number where `text` is NULL. */

@@ -431,6 +431,9 @@ static void test_errors_name_the_input(void)
 	CHECK_EQ(xs_merge(inputs, 2, &host, &sink, NULL, &e), ERR_INVALID);
 	CHECK_STR(e.msg, "jax 7: plane 0: at byte 2: length 1 runs past its parent");
 	CHECK_EQ(out.len, 0);
+	inputs[1].label = ""; /* Tutti's own */
+	CHECK_EQ(xs_merge(inputs, 2, &host, &sink, NULL, &e), ERR_INVALID);
+	CHECK_STR(e.msg, "plane 0: at byte 2: length 1 runs past its parent");
 	buf_release(&good.bytes);
 }
 
