@@ -18,6 +18,7 @@
 /* Flags of every verb that calls the aggregator; the first member of the verb's struct. */
 struct api_conf {
 	char *server;
+	char *context; /* read before the flags are parsed: reach.h */
 	char *ca;
 	char *cert, *key;
 	char *token_file;
@@ -25,7 +26,10 @@ struct api_conf {
 };
 
 #define API_FIELDS(T) \
-	CONF(T, api.server, "http://127.0.0.1:7400", "URL of the aggregator"), \
+	CONF(T, api.server, "http://127.0.0.1:7400", \
+	     "URL of the aggregator; k8s://NAMESPACE/NAME goes through kubectl port-forward"), \
+		CONF(T, api.context, NULL, \
+		     "context to use where no server is given (tutti context)"), \
 		CONF(T, api.ca, NULL, "PEM file of the authority to accept for https"), \
 		CONF(T, api.cert, NULL, "PEM file of your own certificate for https"), \
 		CONF(T, api.key, NULL, "PEM file of that certificate's key"), \

@@ -8,13 +8,14 @@
 #include "base/nearest.h"
 #include "cli/api.h"
 #include "cli/cmd.h"
+#include "cli/reach.h"
 
 static const struct cmd *const commands[] = {
-	&cmd_capture, &cmd_snapshot, &cmd_stop,	    &cmd_cancel, &cmd_retry,
-	&cmd_hosts,   &cmd_clock,    &cmd_sessions, &cmd_show,	 &cmd_delete,
-	&cmd_pin,     &cmd_unpin,    &cmd_export,   &cmd_fetch,	 &cmd_share,
-	&cmd_import,  &cmd_mark,     &cmd_start,    &cmd_status, &cmd_store,
-	&cmd_audit,   &cmd_inspect,  &cmd_pods,	    &cmd_jobs,	 &cmd_doctor,
+	&cmd_capture, &cmd_snapshot, &cmd_stop,	   &cmd_cancel,	 &cmd_retry, &cmd_hosts,
+	&cmd_clock,   &cmd_sessions, &cmd_show,	   &cmd_delete,	 &cmd_pin,   &cmd_unpin,
+	&cmd_export,  &cmd_fetch,    &cmd_share,   &cmd_import,	 &cmd_mark,  &cmd_start,
+	&cmd_status,  &cmd_store,    &cmd_audit,   &cmd_inspect, &cmd_pods,  &cmd_jobs,
+	&cmd_doctor,  &cmd_context,  &cmd_connect,
 };
 
 static void usage(FILE *out)
@@ -91,9 +92,13 @@ static int run_command(const struct cmd *cmd, int argc, char **argv, struct err 
 	int flags_end = find_flags_end(argc, argv);
 	bool has_command = flags_end < argc;
 	enum conf_action action;
+	struct forward forward;
 	int rc;
 
 	expand_short_flags(flags_end, argv);
+	rc = reach_server(cmd, flags_end, argv, &forward, e);
+	if (rc)
+		goto out;
 	rc = conf_load(conf, &table, &argc, argv, &action, e);
 	if (!rc && action == CONF_RUN && cmd->runs_command && argc && !has_command)
 		rc = err_set(e, ERR_INVALID, "put -- before the command: tutti %s %s", cmd->name,
@@ -105,6 +110,8 @@ static int run_command(const struct cmd *cmd, int argc, char **argv, struct err 
 	else if (!rc && !(rc = check_args(cmd, argc, e)))
 		rc = cmd->run(conf, argc, argv, e);
 	conf_release(conf, &table);
+	forward_end(&forward);
+out:
 	free(conf);
 	free(prog);
 	return rc;
