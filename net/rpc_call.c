@@ -229,6 +229,7 @@ static void on_received(void *arg, bool ok)
 		rpc_msg_free(m);
 	} else if (ok && !c->quiet && c->events->half_closed &&
 		   !(c->server && grpc_call_failed_before_recv_message(c->core))) {
+		loop_turn_name(c->rpc->loop, (uintptr_t)c->events->half_closed);
 		c->events->half_closed(c);
 	}
 	rpc_call_put(c);
