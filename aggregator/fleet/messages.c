@@ -89,6 +89,16 @@ void message_release(struct buf *out, const char *session)
 	message_pack(out, &m);
 }
 
+void message_poke(struct buf *out)
+{
+	Tutti__V1__AggregatorMessage m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
+	Tutti__V1__Poke poke = TUTTI__V1__POKE__INIT;
+
+	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_POKE;
+	m.poke = &poke;
+	message_pack(out, &m);
+}
+
 void message_probe(struct buf *out, const uint8_t *packet)
 {
 	Tutti__V1__Probe probe = TUTTI__V1__PROBE__INIT;

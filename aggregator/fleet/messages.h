@@ -20,6 +20,7 @@ void message_cancel(struct buf *out, const char *session);
 void message_upload(struct buf *out, const char *session, int64_t deadline_ns);
 void message_step_watch(struct buf *out, int64_t for_ns, int64_t gap_ns);
 void message_release(struct buf *out, const char *session);
+void message_poke(struct buf *out);
 void message_probe(struct buf *out, const uint8_t *packet);
 void message_answer(struct buf *out, uint64_t id, bool ok, const char *session, const char *detail);
 

@@ -24,6 +24,7 @@
 #include "proto/reasons.h"
 
 #define HELLO_TIMEOUT_NS (10 * NS_PER_S)
+#define POKE_GAP_NS	 (10 * NS_PER_S)
 
 typedef Tutti__V1__AgentMessage agent_message;
 
@@ -44,6 +45,7 @@ struct link {
 	uint64_t number; /* 1 = the first one */
 	struct host *host; /* NULL before Hello and after Disconnect */
 	bool finished;
+	int64_t poked_mono_ns; /* 0 = never */
 	struct loop_timer hello_timer;
 };
 
@@ -116,9 +118,24 @@ static void send_and_release(struct link *l, struct buf *message)
 
 /* ---- Hello ---- */
 
+/* An agent that vanished without a word, as its host lost power, is missed at the next ping, up to a minute later. Bytes
+ * that its host does not acknowledge end its stream within 10 s. */
+static void link_poke(struct link *l)
+{
+	const int64_t now_ns = now_mono_ns();
+	struct buf message = { 0 };
+
+	if (rpc_queued_bytes(l->call) ||
+	    (l->poked_mono_ns && now_ns < l->poked_mono_ns + POKE_GAP_NS))
+		return;
+	l->poked_mono_ns = now_ns;
+	message_poke(&message);
+	send_and_release(l, &message);
+}
+
 /*
- * False, and the link is ended, if another agent has this host's name. An older stream of the same agent is
- * replaced: its break was not noticed yet.
+ * False, and the link is ended, if another agent has this host's name; that one must show that it is there. An older
+ * stream of the same agent is replaced: its break was not noticed yet.
  */
 static bool link_take_host(struct link *l, struct host *h, const Tutti__V1__Hello *hello)
 {
@@ -135,6 +152,7 @@ static bool link_take_host(struct link *l, struct host *h, const Tutti__V1__Hell
 		log_warn("AGG-PEER", "host=%s peer=%s reason=\"%s\"", h->name, rpc_peer(l->call),
 			 text);
 		link_finish(l, RPC_ALREADY_EXISTS, text);
+		link_poke(rpc_arg(h->control));
 		return false;
 	}
 	old = rpc_arg(h->control);

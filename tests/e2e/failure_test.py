@@ -10,6 +10,7 @@ import subprocess
 import time
 
 from lib.cluster import BIN, SLOW, Cluster, free_port, main, wait_until
+from lib.netns import Pair, SkipTest
 
 
 def test_three_kinds_of_failure():
@@ -169,6 +170,28 @@ def test_stop_has_a_deadline():
         assert session["complete"] == 1, session
 
 
+def test_vanished_without_a_word():
+    """A host loses power and is back at once: its name is free as soon as its old stream does not answer, not only at
+    the next ping."""
+    try:
+        with Pair() as net, Cluster() as c:
+            net.enter(net.near)
+            c.away = net.entrance(net.far)
+            c.aggregator("--grpc", f"{net.NEAR}:{c.grpc}", "--insecure")
+            flags = "--aggregator", f"{net.NEAR}:{c.grpc}", "--reconnect-max", "500ms"
+            c.agent("host-a", *flags)
+            c.wait_hosts(1, calibrated=False)
+            net.unplug_far()
+            c.kill("host-a")
+            net.renew_far()
+            start = time.monotonic()
+            c.agent("host-a", *flags)
+            wait_until("the host to be back", lambda: c.log("aggregator").count("AGG-HOST host=host-a") == 2, 15)
+            print(f"     back after {time.monotonic() - start:.1f} s")
+    except SkipTest as why:
+        print(f"     not tried: {why}")
+
+
 def answers(c, source, seconds):
     """How long until /healthz is answered to that address."""
     start = time.monotonic()
@@ -196,5 +219,5 @@ def test_half_open():
             s.close()
 
 
-main(test_half_open, test_sigterm_keeps_captures, test_stop_has_a_deadline, test_stopped_while_the_store_fails, test_three_kinds_of_failure, test_all_dead, test_no_host_ever,
+main(test_half_open, test_vanished_without_a_word, test_sigterm_keeps_captures, test_stop_has_a_deadline, test_stopped_while_the_store_fails, test_three_kinds_of_failure, test_all_dead, test_no_host_ever,
      test_killed_while_recording_all)

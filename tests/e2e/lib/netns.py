@@ -65,14 +65,25 @@ class Pair:
         left = os.listdir("/run/netns") if os.path.isdir("/run/netns") else []
         for name in dead_names(left, "tutti"):
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
-        ends = ((self.near, "near0", self.NEAR), (self.far, "far0", self.FAR))
-        for name, _, _ in ends:
-            ip("netns", "add", name)
+        ip("netns", "add", self.near)
+        self.connect_far()
+
+    def connect_far(self):
+        ip("netns", "add", self.far)
         ip("-n", self.near, "link", "add", "near0", "type", "veth", "peer", "name", "far0", "netns", self.far)
-        for name, device, address in ends:
+        for name, device, address in ((self.near, "near0", self.NEAR), (self.far, "far0", self.FAR)):
             ip("-n", name, "address", "add", f"{address}/30", "dev", device)
             ip("-n", name, "link", "set", device, "up")
             ip("-n", name, "link", "set", "lo", "up")
+
+    def unplug_far(self):
+        ip("-n", self.far, "link", "set", "far0", "down")
+
+    def renew_far(self):
+        """After its programs were killed: the far machine was without power, and knows nothing of its connections."""
+        ip("-n", self.near, "link", "del", "near0")
+        ip("netns", "del", self.far)
+        self.connect_far()
 
     @staticmethod
     def path(name):

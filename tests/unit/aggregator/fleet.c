@@ -468,6 +468,9 @@ static void on_kind(struct fake *a, const aggregator_message *m)
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STEP_WATCH:
 		a->step_watches++;
 		break;
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_POKE:
+		a->pokes++;
+		break;
 	default:
 		CHECK(!"a known message");
 	}

@@ -72,7 +72,7 @@ struct fake {
 	char held[64], held_state[16]; /* a session that Hello names; "" = none */
 	uint64_t held_instance; /* 0 = that of Hello */
 	struct rpc_call *call; /* NULL = closed */
-	int welcomes, arms, stops, cancels, uploads, releases, answers, step_watches;
+	int welcomes, arms, stops, cancels, uploads, releases, answers, step_watches, pokes;
 	uint64_t cookie, epoch;
 	uint32_t probe_port;
 	char session[64]; /* of the last Arm */

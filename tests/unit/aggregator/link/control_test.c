@@ -75,6 +75,7 @@ static void test_duplicate_name(void)
 	fake_hello(&b, NULL, NULL);
 	WAIT(&f, !b.call);
 	CHECK_EQ(b.code, RPC_ALREADY_EXISTS);
+	WAIT(&f, a.pokes == 1); /* the one that has the name must show that it is there */
 	CHECK(strstr(b.text, "127.0.0.1:"));
 	CHECK(a.call && registry_find(f.agg.registry, "a")->control);
 	fleet_stop(&f);
