@@ -62,6 +62,7 @@ static const struct conf_field fields[] = {
 		   "longest pause between two attempts to connect to the aggregator"),
 	CONF(struct agent_conf, insecure, NULL, "listen in plaintext beyond loopback"),
 	CONF(struct agent_conf, log_level, "info", "error, warn, info or debug"),
+	CONF(struct agent_conf, log_format, "text", "text, or json: one object a line"),
 	CONF_RANGE(struct agent_conf, test_clock_offset_ns, "0", -YEAR_NS, YEAR_NS,
 		   "tests only: shifts this host's clock by this much"),
 	CONF_RANGE(struct agent_conf, test_clock_drift_ppm, "0", -1000, 1000,

@@ -35,6 +35,7 @@ struct agent_conf {
 	bool insecure; /* listen in plaintext beyond loopback */
 	int64_t reconnect_max_ns; /* longest pause between two attempts to connect */
 	char *log_level;
+	char *log_format;
 	int64_t test_clock_offset_ns; /* tests only */
 	double test_clock_drift_ppm; /* tests only */
 };

@@ -79,11 +79,15 @@ static int run(const struct agent_conf *conf)
 static int set_up(struct agent_conf *conf, struct err *e)
 {
 	enum log_level level;
+	bool json = false;
 	int rc = log_level_parse(conf->log_level, &level, e);
 
+	if (!rc)
+		rc = log_format_parse(conf->log_format, &json, e);
 	if (rc)
 		return rc;
 	log_set_level(level);
+	log_set_json(json);
 	rc = agent_conf_finish(conf, e);
 	if (rc)
 		return rc;

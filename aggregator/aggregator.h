@@ -58,6 +58,7 @@ struct aggregator_conf {
 	char *anonymous; /* role of callers who show nothing: "auto", or its name */
 	bool insecure; /* listen in plaintext beyond loopback */
 	char *log_level;
+	char *log_format;
 };
 
 extern const struct conf_table aggregator_conf_table; /* conf.c */

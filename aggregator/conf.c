@@ -106,6 +106,7 @@ static const struct conf_field fields[] = {
 	     "(docs/security.md)"),
 	CONF(struct aggregator_conf, insecure, NULL, "listen in plaintext beyond loopback"),
 	CONF(struct aggregator_conf, log_level, "info", "error, warn, info or debug"),
+	CONF(struct aggregator_conf, log_format, "text", "text, or json: one object a line"),
 	{ 0 }
 };
 

@@ -123,6 +123,7 @@ int main(int argc, char **argv)
 	struct aggregator agg = { 0 };
 	enum conf_action action = CONF_RUN;
 	enum log_level level;
+	bool json = false;
 	struct err e = { 0 };
 	int status = 0;
 	int rc;
@@ -138,6 +139,8 @@ int main(int argc, char **argv)
 		rc = err_set(&e, ERR_INVALID, "unknown argument '%s'", argv[1]);
 	if (!rc && action == CONF_RUN)
 		rc = log_level_parse(agg.conf.log_level, &level, &e);
+	if (!rc && action == CONF_RUN)
+		rc = log_format_parse(agg.conf.log_format, &json, &e);
 	if (rc) {
 		status = fail(&e, 2);
 	} else if (action == CONF_HELP) {
@@ -146,6 +149,7 @@ int main(int argc, char **argv)
 		conf_print(&agg.conf, &aggregator_conf_table, stdout);
 	} else {
 		log_set_level(level);
+		log_set_json(json);
 		status = run(&agg, &e) ? fail(&e, 1) : 0;
 	}
 	conf_release(&agg.conf, &aggregator_conf_table);

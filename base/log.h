@@ -10,6 +10,8 @@
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
@@ -19,6 +21,12 @@ void log_set_level(enum log_level level);
 
 /* "error", "warn", "info", "debug" to a level; ERR_INVALID for anything else. */
 MUST_CHECK int log_level_parse(const char *text, enum log_level *out, struct err *e);
+
+/* The same line as a JSON object instead: {"time", "level", "id", "fields": {KEY: VALUE}}. Set once, at the start. */
+void log_set_json(bool json);
+
+/* "text" or "json"; ERR_INVALID for anything else. */
+MUST_CHECK int log_format_parse(const char *text, bool *json, struct err *e);
 
 void log_line(enum log_level level, const char *id, const char *fmt, ...) PRINTF_LIKE(3, 4);
 

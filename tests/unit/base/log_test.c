@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
+#include "base/log_json.h"
 
 #include <stdbool.h>
 #include <unistd.h>
@@ -66,6 +67,36 @@ static void test_hostile_text(void)
 	CHECK_STR(text + 25, "E TEST-BAD reason=\"a E FAKE-ID x  [31m %n\"\n");
 }
 
+static void test_json(void)
+{
+	static const struct {
+		const char *text, *fields;
+	} cases[] = {
+		{ "peer=10.0.0.7 n=3", "\"peer\":\"10.0.0.7\",\"n\":\"3\"" },
+		{ "reason=\"a \"b\" c\" n=1", "\"reason\":\"a \\\"b\\\" c\",\"n\":\"1\"" },
+		{ "reason=\"no end", "\"reason\":\"no end\"" },
+		{ "path=a\\b empty= q=\"\"", "\"path\":\"a\\\\b\",\"empty\":\"\",\"q\":\"\"" },
+		{ "n=1 and a sentence", "\"n\":\"1\",\"text\":\"and a sentence\"" },
+		{ "", "" },
+	};
+	char out[400], expected[400], small[80];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		size_t len = log_json(out, sizeof(out), "T", "info", "ID", cases[i].text);
+
+		snprintf(expected, sizeof(expected),
+			 "{\"time\":\"T\",\"level\":\"info\",\"id\":\"ID\",\"fields\":{%s}}",
+			 cases[i].fields);
+		CHECK_STR(out, expected);
+		CHECK_EQ(len, strlen(expected));
+	}
+	/* What has no room is left out as a whole. */
+	log_json(small, sizeof(small), "T", "info", "ID",
+		 "n=1 long=0123456789012345678901234567890");
+	CHECK_STR(small,
+		  "{\"time\":\"T\",\"level\":\"info\",\"id\":\"ID\",\"fields\":{\"n\":\"1\"}}");
+}
+
 static void test_long_line(void)
 {
 	char text[4096], words[3000];
@@ -105,6 +136,7 @@ int main(void)
 {
 	test_line();
 	test_hostile_text();
+	test_json();
 	test_long_line();
 	test_levels();
 	return 0;
