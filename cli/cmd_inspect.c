@@ -124,20 +124,22 @@ static int make_request(const struct conf *conf, json_t **out, struct err *e)
 	return rc;
 }
 
-/* Until the window has begun. */
-static int wait_for_window(const struct inspection *in, struct err *e)
+/* Until the window has begun, and the agent records it. `*failed`: it did not answer in time, as on a busy machine. */
+static int wait_for_window(const struct inspection *in, int64_t until_ns, bool *failed,
+			   struct err *e)
 {
-	int64_t until_ns = now_mono_ns() + READY_NS;
-	int rc;
-
 	for (;;) {
-		json_t *capture = NULL;
+		json_t *capture = NULL, *host;
 		bool running;
+		int rc = api_call_on(&in->api, "GET", "captures", in->session, "", &capture, e);
 
-		rc = api_call_on(&in->api, "GET", "captures", in->session, "", &capture, e);
-		running = !rc && !strcmp(json_get_text(capture, "state"), "running");
+		host = json_array_get(json_object_get(capture, "hosts"), 0);
+		running = !strcmp(json_get_text(capture, "state"), "running") &&
+			  strcmp(json_get_text(host, "state"), "arming") != 0;
+		*failed = !strcmp(json_get_text(capture, "state"), "failed") ||
+			  !strcmp(json_get_text(host, "state"), "failed");
 		json_decref(capture);
-		if (rc || running)
+		if (rc || running || *failed)
 			return rc;
 		if (now_mono_ns() > until_ns)
 			return err_set(e, ERR_TIMEOUT, "the window of %s does not begin",
@@ -146,20 +148,37 @@ static int wait_for_window(const struct inspection *in, struct err *e)
 	}
 }
 
-/* A session that begins, and ends with the command. */
-static int begin_capture(struct inspection *in, struct err *e)
+static int try_capture(struct inspection *in, const json_t *request, int64_t until_ns, bool *failed,
+		       struct err *e)
 {
-	json_t *request = NULL, *capture = NULL;
-	int rc = make_request(in->conf, &request, e);
+	json_t *capture = NULL;
+	int rc = api_call(&in->api, "POST", "/api/v1/captures", request, &capture, e);
 
-	if (!rc)
-		rc = api_call(&in->api, "POST", "/api/v1/captures", request, &capture, e);
+	free(in->session);
+	in->session = NULL;
 	if (!rc) {
 		in->session = xstrdup(json_get_text(capture, "session"));
 		in->t0_ns = json_get_int(capture, "t0_ns");
-		rc = wait_for_window(in, e);
+		rc = wait_for_window(in, until_ns, failed, e);
 	}
 	json_decref(capture);
+	return rc;
+}
+
+/* A session that begins, and ends with the command. */
+static int begin_capture(struct inspection *in, struct err *e)
+{
+	int64_t until_ns = now_mono_ns() + READY_NS;
+	json_t *request = NULL;
+	bool failed = true;
+	int rc = make_request(in->conf, &request, e);
+
+	while (!rc && failed && now_mono_ns() < until_ns)
+		rc = try_capture(in, request, until_ns, &failed, e);
+	if (!rc && failed)
+		rc = err_set(e, ERR_TIMEOUT,
+			     "its agent does not begin to record; the logs are in %s",
+			     in->daemons.folder.path);
 	json_decref(request);
 	return rc;
 }

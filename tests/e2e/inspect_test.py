@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from lib import schema, xspace
 from lib.cluster import BIN, SANITIZER_WORDS, SLOW, main, wait_until
@@ -157,6 +158,38 @@ def test_killed_itself():
     finally:
         kept.rmdir()
         os.kill(int(command), signal.SIGKILL)
+
+
+def stop_at_its_start(run):
+    """Stops its agent when it has connected; goes on with it when a capture has failed. False: it was recording before."""
+    def agent():
+        children = pathlib.Path(f"/proc/{run.p.pid}/task/{run.p.pid}/children").read_text().split()
+        return next((int(pid) for pid in children if pathlib.Path(f"/proc/{pid}/comm").read_text() == "tutti-agent\n"), None)
+    wait_until("its agent", agent)
+    pid = agent()
+    words = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    log = pathlib.Path(words[words.index("--spool") + 1]).with_name("tutti-aggregator.log")
+    while "AGG-HOST " not in log.read_text():
+        time.sleep(0.001)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_until("an attempt that fails, or the command",
+                   lambda: "reason=unresponsive" in log.read_text() or (run.dir / "begun").exists())
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    return not (run.dir / "begun").exists()
+
+
+def test_slow_start():
+    """The command waits until the agent records, although its first answer comes too late."""
+    for _ in range(5):
+        run = Inspection("sh", "-c", "echo >begun; sleep 0.3; exit 6")
+        was_slow = stop_at_its_start(run)
+        _, doc = run.end(6)
+        assert doc["hosts"][0]["state"] == "complete", doc["hosts"]
+        if was_slow:
+            return
+    raise AssertionError("the agent was quicker than this test, five times")
 
 
 def is_running(pid):
@@ -307,5 +340,5 @@ def test_hook_alone():
     assert (p.returncode, p.stderr) == (0, "") and p.stdout.startswith(f"own {own}/sitecustomize.py\nNone "), p
 
 
-main(test_killed, test_children, test_signals_and_what_is_left, test_killed_itself, test_end_of_the_end, test_no_command, test_pytorch,
+main(test_killed, test_children, test_signals_and_what_is_left, test_killed_itself, test_slow_start, test_end_of_the_end, test_no_command, test_pytorch,
      test_pytorch_to_the_end, test_hook_alone)
