@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -255,15 +256,17 @@ bool http_is_gone(struct http_req *req)
 {
 	const union MHD_ConnectionInfo *info;
 	struct http_server *s = req->server;
+	struct tcp_info tcp;
+	socklen_t len = sizeof(tcp);
 	bool is_gone = false;
-	char byte;
 
 	if (!s)
 		return true;
 	pthread_mutex_lock(&s->lock);
 	if (req->held) {
 		info = MHD_get_connection_info(req->conn, MHD_CONNECTION_INFO_CONNECTION_FD);
-		is_gone = info && !recv(info->connect_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+		if (info && !getsockopt(info->connect_fd, IPPROTO_TCP, TCP_INFO, &tcp, &len))
+			is_gone = tcp.tcpi_state == TCP_CLOSE || tcp.tcpi_state == TCP_CLOSE_WAIT;
 	}
 	pthread_mutex_unlock(&s->lock);
 	return is_gone;

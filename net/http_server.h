@@ -60,7 +60,8 @@ void *http_user(const struct http_req *req); /* or NULL */
 /* The answer, whichever it is, sets this cookie: "name=value; Path=/; ...", of letters that a header may have. */
 void http_set_cookie(struct http_req *req, const char *cookie);
 
-/* Whether the client closed the connection while it waits for the answer. */
+/* Whether the client closed the connection, or its sending side, while it waits for the answer, whatever it sent before and over
+ * TLS, too: microhttpd gives such a client no answer any more. */
 bool http_is_gone(struct http_req *req);
 
 /* Common name of the client's certificate; "" without one, or if it is not valid now or not from an authority

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/now.h"
 #include "proto/limits.h"
 #include "tests/lib/certs.h"
 #include "tests/lib/check.h"
@@ -457,6 +458,49 @@ static void test_leaves_while_held(struct state *s)
 	http_answer_error(s->held[0], 500, "too late");
 }
 
+static void tick(void *arg)
+{
+	*(bool *)arg = true;
+}
+
+/* Looks as often as it takes to see that the client is gone, or 50 times. */
+static bool becomes_gone(struct state *s, struct http_req *req)
+{
+	for (int i = 0; i < 50; i++) {
+		struct loop_timer timer = { 0 };
+		bool over = false;
+
+		if (http_is_gone(req))
+			return true;
+		loop_timer_in(s->f.loop, &timer, 10 * NS_PER_MS, tick, &over);
+		fixture_wait(&s->f, &over);
+	}
+	return false;
+}
+
+/* A client that closed, or only its sending side, is seen to be gone, also behind bytes that it sent before. */
+static void test_gone_while_held(struct state *s, const char *behind, bool closes)
+{
+	char *request = xasprintf("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n%s", behind);
+	int fd;
+
+	s->n_held = 0;
+	s->want_held = 1;
+	s->all_held = false;
+	fd = raw_open(&s->f, request);
+	fixture_wait(&s->f, &s->all_held);
+	CHECK(!http_is_gone(s->held[0]));
+	if (!closes)
+		shutdown(fd, SHUT_WR);
+	else
+		close(fd);
+	CHECK(becomes_gone(s, s->held[0]));
+	http_answer_error(s->held[0], 500, "too late");
+	if (!closes)
+		close(fd);
+	free(request);
+}
+
 static void test_free_while_busy(void)
 {
 	struct state s;
@@ -635,6 +679,9 @@ int main(void)
 	test_head(&s);
 	test_garbage(&s);
 	test_leaves_while_held(&s);
+	test_gone_while_held(&s, "", true);
+	test_gone_while_held(&s, "", false);
+	test_gone_while_held(&s, "GET /hello HTTP/1.1\r\n", true);
 	test_address_in_use(&s);
 	stop(&s);
 	test_free_while_busy();
