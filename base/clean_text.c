@@ -18,7 +18,7 @@ size_t clean_text(char *dst, size_t size, const char *src, size_t len)
 	}
 	for (size_t i = out; i < len && p[i];) {
 		size_t n = utf8_len(p + i, len - i);
-		bool control = n && utf8_is_control(p + i, n);
+		bool control = n && (utf8_is_control(p + i, n) || utf8_is_bidi_control(p + i, n));
 		size_t put = n && !control ? n : 1;
 
 		if (out + put >= size)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Cleans foreign names (marks, thread names, symbols of foreign files) for an XSpace, a log or a terminal: a proto3
- * string must be UTF-8, and viewers and terminals should not get control characters. Pure.
+ * string must be UTF-8, and viewers and terminals should not get control characters, nor those that turn the direction
+ * of text. Pure.
  */
 #ifndef BASE_CLEAN_TEXT_H
 #define BASE_CLEAN_TEXT_H

@@ -37,3 +37,10 @@ bool utf8_is_control(const uint8_t *p, size_t len)
 {
 	return len == 1 ? *p < 0x20 || *p == 0x7f : len == 2 && *p == 0xc2 && p[1] < 0xa0;
 }
+
+bool utf8_is_bidi_control(const uint8_t *p, size_t len)
+{
+	return len == 3 && *p == 0xe2 &&
+	       ((p[1] == 0x80 && p[2] >= 0xaa && p[2] <= 0xae) ||
+		(p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9));
+}

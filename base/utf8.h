@@ -14,4 +14,8 @@ size_t utf8_len(const uint8_t *p, size_t left);
  * escape sequences in terminals like ESC. */
 bool utf8_is_control(const uint8_t *p, size_t len);
 
+/* Whether it turns the direction of the text behind it (U+202A to U+202E, U+2066 to U+2069): what a reader sees would not be what
+ * is there. */
+bool utf8_is_bidi_control(const uint8_t *p, size_t len);
+
 #endif

@@ -58,7 +58,8 @@ def capture(c):
 
 
 def stored(c, doc):
-    """({(host, plane, line): [(name, start_ns, end_ns, stats)]}, {(host, plane, counter): [(ns, value)]}) of all files, by protobuf."""
+    """({(host, plane, line): [(name, start_ns, end_ns, stats)]}, {(host, plane, counter): [(ns, value)]}) of all files, by protobuf. What turns
+    the direction of text is a space in an export."""
     slices, counters = collections.defaultdict(list), collections.defaultdict(list)
     for h in doc["hosts"]:
         for file in h["files"]:
@@ -71,7 +72,7 @@ def stored(c, doc):
                         if line.name == "_counters_":
                             counters[h["host"], p.name, name].append((start // 1000, float(next(iter(found.values())))))
                         else:
-                            slices[h["host"], p.name, line.display_name or line.name].append(
+                            slices[h["host"], p.name, (line.display_name or line.name).replace("\u202e", " ")].append(
                                 (name, start // 1000, (start + ev.duration_ps) // 1000, found))
     return slices, counters
 

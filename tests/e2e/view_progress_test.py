@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions are shown while they are indexed; an aggregator that is killed meanwhile leaves nothing torn; files that are damaged."""
+"""Sessions are shown while they are indexed; an aggregator that is killed meanwhile leaves nothing torn; files that are damaged or hostile."""
 import collections
 import json
 import shutil
 import urllib.error
 import urllib.request
 
-from lib import schema, traces
+from lib import schema, traces, xspace
 from lib.browser import Browser
 from lib.cluster import SLOW, Cluster, SkipTest, main, wait_until
 from lib.view import BUCKETS, View
@@ -155,6 +155,52 @@ def test_damage():
         assert code == 500 and "host-0.xplane.pb" in text and "at byte" in text, (code, text)
 
 
+HOSTILE = ("<img src=x onerror='window.hacked=1'>", "\u202egnp.exe\u2066", "a\x00b\x07c", "x" * (1 << 20), "' OR 1=1 --", "")
+
+
+def hostile():
+    space = xspace.message_class("tensorflow/xplane.proto", "tensorflow.profiler.XSpace")()
+    for name in HOSTILE:
+        plane = traces.Plane(space.planes.add(id=len(space.planes) + 1, name=name))
+        line = plane.line(name)
+        for i, event in enumerate(HOSTILE):
+            plane.event(line, event, i * 2_000_000, 1_000_000, **{name[:1000] or "none": i})
+    return space.SerializeToString()
+
+
+def test_hostile():
+    """Names of planes, lines, events and stats are texts and nothing else: bounded, clean, and drawn as they are."""
+    with Cluster() as c:
+        c.aggregator()
+        (c.dir / "host-0.xplane.pb").write_bytes(hostile())
+        c.tutti("import", str(c.dir / "host-0.xplane.pb"), check=0)
+        session = c.get("/api/v1/sessions")["sessions"][0]["session"]
+        v = View(c, session)
+        mine = [(f, n) for _, f, _, n, t in v.tracks if t["events"] == len(HOSTILE)]
+        assert len(mine) == len(HOSTILE), [(p, t["name"][:20]) for _, _, p, _, t in v.tracks]
+        answers = [v.fetch("")[1]]
+        for f, n in mine:
+            for event in range(len(HOSTILE)):
+                answers.append(v.fetch(f"/event?build={v.doc['build']}&file={f}&track={n}&event={event}")[1])
+                v.ask("event", file=f, track=n, event=event)
+            names = [e[2] for e in v.tile(f, n // 16, 20, 0)[n]]
+            assert len(names) == len(HOSTILE) and all(len(x) <= 160 for x in names), names
+        for text in answers:
+            assert len(text) < 100_000 and not any(ch in text.decode() for ch in "\u202e\u2066\x07"), len(text)
+        assert v.ask("search", text="onerror")["matches"] == len(mine)
+        for path in (f"/search?build={v.doc['build']}&text=%00", f"/search?build={v.doc['build']}&text={'a' * 2000}", "/tile?build=%ff%fe&file=0",
+                     f"/tile?build={v.doc['build']}&file=-1&group=0&shift=20&index=0", f"/event?build={v.doc['build']}&file=0&track=99999999999&event=0"):
+            assert refused(v, path)[0] in (400, 409, 414), path
+        if shutil.which("chromedriver") and shutil.which("chromium"):
+            b = Browser(c, size="1280,900")
+            b.open(f"{c.url}/#/s/{session}")
+            wait_until("the tiles", lambda: (s := b.run("return window.tutti.state()")) and s["complete"] and s["idle"])
+            b.press("\ue014")  # the right arrow
+            wait_until("the panel", lambda: b.run("return window.tutti.state().selected.length") == 1)
+            assert b.run("return [window.hacked ?? 0, document.querySelectorAll('img').length]") == [0, 0]
+            b.close()
+
+
 def test_page():
     """The page draws what is there, goes on without moving the window, and says how far it is."""
     if not shutil.which("chromedriver") or not shutil.which("chromium"):
@@ -178,4 +224,4 @@ def test_page():
         b.close()
 
 
-main(test_progress, test_damage, test_page)
+main(test_progress, test_damage, test_hostile, test_page)

@@ -153,7 +153,7 @@ static int give_event(struct lanes *l, const struct held *h)
 	struct lane_event ev = { .start_ns = h->start_ns,
 				 .end_ns = h->end_ns,
 				 .name = h->name,
-				 .stats = l->stats + h->stats_at,
+				 .stats = h->n_stats ? l->stats + h->stats_at : NULL,
 				 .n_stats = h->n_stats };
 	size_t lane;
 	int rc = find_lane(l, h, &lane);
