@@ -31,4 +31,3 @@ sim_test(replay --seeds 26..28 --twice)
 sim_test(crash --crash capture --crash-every 10)
 sim_test(fleet --seed 1 --agents 60 --minutes 1)
 sim_test(snapshots --snapshots --seed 1 --agents 50 --minutes 1)
-sim_test(timeout --seed 55) # a tracer's time ends while its host sleeps
