@@ -5,6 +5,7 @@ import json
 import time
 
 from lib import xspace
+from lib.cluster import wait_until
 
 
 class Clash(Exception):
@@ -95,12 +96,18 @@ class Promises:
     def settled(self):
         return all(c["state"] in ("committed", "failed") for c in self.c.get("/api/v1/captures")["captures"])
 
+    def listed(self):
+        return {s["session"]: s for s in self.c.get("/api/v1/sessions?limit=10000")["sessions"]}
+
+    def is_listed_as_committed(self):
+        differ = set(self.listed()) ^ set(self.manifests())
+        return not differ - self.deleted  # a removal that the store broke off is finished by the next start
+
     def note_ends(self):
+        # an aggregator that started while its store was away looks for lines that lack every 15 s
+        wait_until("a listing of what is committed", self.is_listed_as_committed, 20)
         ended = {c["session"]: c for c in self.c.get("/api/v1/captures")["captures"]}
-        listed = {s["session"]: s for s in self.c.get("/api/v1/sessions?limit=10000")["sessions"]}
-        differ = set(listed) ^ set(self.manifests())
-        if differ - self.deleted:  # a removal that the store broke off is finished by the next start
-            self.clash(f"listed and committed differ: {differ}")
+        listed = self.listed()
         for session, end in self.sessions.items():
             if end and (end == "committed") == (session in listed):
                 continue
