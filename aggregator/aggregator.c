@@ -228,6 +228,11 @@ static void new_views(struct aggregator *agg)
 	agg->views = views_new(&env);
 }
 
+static bool has_tls(const struct aggregator *agg)
+{
+	return is_set(agg->conf.cert);
+}
+
 static void new_api(struct aggregator *agg)
 {
 	const struct api_env env = {
@@ -247,6 +252,7 @@ static void new_api(struct aggregator *agg)
 		.started_mono_ns = agg->started_mono_ns,
 		.access = agg->access,
 		.audit = agg->audit,
+		.has_tls = has_tls(agg),
 		.link_key = agg->link_key,
 		.http_address = agg->conf.http,
 		.http_hosts = &agg->conf.http_host,
@@ -361,11 +367,6 @@ static int state_start(struct aggregator *agg, struct err *e)
 }
 
 /* ---- listeners ---- */
-
-static bool has_tls(const struct aggregator *agg)
-{
-	return is_set(agg->conf.cert);
-}
 
 static int probe_start(struct aggregator *agg, struct err *e)
 {

@@ -5,7 +5,7 @@
 
 /* name, object, lowest role, lowest role of the owner, audited */
 const struct verb verb_public = { "public", VERB_PUBLIC, ROLE_NONE, ROLE_NONE, false };
-const struct verb verb_login = { "login", VERB_PUBLIC, ROLE_NONE, ROLE_NONE, true };
+const struct verb verb_login = { "login", VERB_PUBLIC, ROLE_NONE, ROLE_NONE, false };
 const struct verb verb_logout = { "logout", VERB_PUBLIC, ROLE_NONE, ROLE_NONE, false };
 const struct verb verb_whoami = { "whoami", VERB_OWN_PART, ROLE_VIEWER, ROLE_NONE, false };
 const struct verb verb_list = { "list", VERB_OWN_PART, ROLE_VIEWER, ROLE_NONE, false };

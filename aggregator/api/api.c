@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregator/access/browsers.h"
 #include "aggregator/access/verbs.h"
 #include "aggregator/api/api_impl.h"
 #include "aggregator/api/events.h"
@@ -185,6 +186,9 @@ static void get_session_page(struct api *api, struct http_req *req, const char *
 
 static const struct route routes[] = {
 	{ "GET", "/api/v1/hosts", &verb_list, get_hosts },
+	{ "GET", "/api/v1/whoami", &verb_whoami, api_whoami },
+	{ "POST", "/api/v1/login", &verb_login, api_login },
+	{ "DELETE", "/api/v1/login", &verb_logout, api_logout },
 	{ "GET", "/api/v1/settings", &verb_list, get_settings },
 	{ "GET", "/api/v1/pods", &verb_list, api_pod_list },
 	{ "GET", "/api/v1/jobs", &verb_list, api_pod_jobs },
@@ -307,6 +311,8 @@ struct api *api_new(const struct api_env *env)
 
 	api->env = *env;
 	api->marks = marks_new();
+	api->browsers = browsers_new();
+	login_name_cookie(env->link_key, api->cookie);
 	api->events = events_new(env->registry, env->pods, env->captures, env->jobs);
 	removals_watch(env->removals, on_removed, api);
 	return api;
@@ -323,5 +329,6 @@ void api_free(struct api *api)
 		return;
 	events_free(api->events);
 	marks_free(api->marks);
+	browsers_free(api->browsers);
 	free(api);
 }

@@ -44,6 +44,7 @@ struct api_env {
 	int64_t started_mono_ns;
 	struct access *access; /* who callers are */
 	struct audit *audit; /* NULL = none */
+	bool has_tls; /* of HTTP */
 	const char *link_key; /* of link_key.h */
 	const char *http_address; /* of the listener, for the Host headers that it accepts */
 	const struct conf_list *http_hosts; /* further names it accepts */

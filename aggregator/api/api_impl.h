@@ -8,9 +8,11 @@
 #include <jansson.h>
 
 #include "aggregator/api/api.h"
+#include "aggregator/api/login.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/err.h"
 
+struct browsers;
 struct buf;
 struct http_req;
 struct marks_cache;
@@ -22,6 +24,8 @@ struct api {
 	struct api_env env;
 	struct events *events;
 	struct marks_cache *marks;
+	struct browsers *browsers;
+	char cookie[LOGIN_COOKIE_BYTES]; /* its name */
 	bool stopping; /* every request is refused */
 };
 
@@ -122,6 +126,11 @@ void api_session_file(struct api *api, struct http_req *req, const char *id, con
 /* links.c */
 void api_session_links(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_shared_file(struct api *api, struct http_req *req, const char *id, const char *name);
+
+/* login.c */
+void api_whoami(struct api *api, struct http_req *req, const char *id, const char *name);
+void api_login(struct api *api, struct http_req *req, const char *id, const char *name);
+void api_logout(struct api *api, struct http_req *req, const char *id, const char *name);
 
 /* views.c */
 void api_view_open(struct api *api, struct http_req *req, const char *id, const char *name);

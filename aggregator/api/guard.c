@@ -17,6 +17,7 @@
 #include "aggregator/sessions/sessions.h"
 #include "base/jobs.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "json/json_text.h"
 #include "net/http_server.h"
 #include "proto/names.h"
@@ -129,15 +130,13 @@ static json_t *audit_entry(const struct admission *a)
 	return o;
 }
 
-/* What was asked for; of a login nothing, since it has a secret. */
 static void put_request(json_t *entry, const struct admission *a)
 {
 	json_t *doc = NULL;
 	size_t len;
 	const void *body = http_body(a->req, &len);
 
-	if (len && len <= REQUEST_BYTES && a->route->verb != &verb_login &&
-	    !json_parse(&doc, body, len, NULL))
+	if (len && len <= REQUEST_BYTES && !json_parse(&doc, body, len, NULL))
 		json_put(entry, "request", doc);
 }
 
@@ -334,6 +333,29 @@ static void take(struct admission *a, struct principal *principal_taken)
 	decide(a, NULL);
 }
 
+static void answer_no_csrf(struct admission *a)
+{
+	http_answer_error(a->req, 403,
+			  "a change by a signed-in browser needs the header " LOGIN_CSRF_HEADER
+			  ": GET /api/v1/whoami has its value");
+}
+
+/* A browser that has signed in; false: it has not. Another site's page can make a browser send its cookie, and cannot read
+ * what a change needs besides. */
+static bool identify_browser(struct admission *a)
+{
+	const char *given = http_header(a->req, LOGIN_CSRF_HEADER), *csrf;
+	const char *token = login_token(a->api, a->req, &csrf);
+
+	if (!token)
+		return false;
+	if (strcmp(a->route->method, "GET") && !(given && secret_equal(csrf, given)))
+		refuse_with(a, "no " LOGIN_CSRF_HEADER, answer_no_csrf);
+	else
+		access_check(a->api->env.access, token, on_checked, a);
+	return true;
+}
+
 static void identify(struct admission *a)
 {
 	const struct access *access = a->api->env.access;
@@ -343,6 +365,8 @@ static void identify(struct admission *a)
 
 	if (certified)
 		take(a, certified);
+	else if (!authorization && identify_browser(a))
+		return;
 	else if (!authorization || !access_has_tokens(access))
 		take(a, access_anonymous(access));
 	else if (token)

@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import secrets
+import socket
 import time
 import urllib.error
 import urllib.request
@@ -58,7 +59,7 @@ def ask(c, token, method, path, body=None, headers=()):
 def table():
     """{verb: (lowest role, lowest role of the owner, about)} of the docs."""
     rows = re.findall(r"^\| `([a-z]+)` \| [^|]* \| ?(\w*)(?:; (\w+) of his own)? \| ([^|]*) \|$", DOCS.read_text(), flags=re.M)
-    assert len(rows) == 14, rows
+    assert len(rows) == 15, rows
     return {verb: (role, own, about.split(":")[0]) for verb, role, own, about in rows}
 
 
@@ -67,6 +68,7 @@ def requests(session):
         "list": [("GET", f"/api/v1/{what}", None) for what in ("hosts", "settings", "pods", "jobs", "captures", "sessions")],
         "read": [("GET", f"/api/v1/sessions/{session}", None), ("GET", f"/api/v1/captures/{session}", None),
                  ("GET", f"/api/v1/sessions/{session}/view", None)],
+        "whoami": [("GET", "/api/v1/whoami", None)],
         "watch": [("GET", "/api/v1/events", None)],
         "metrics": [("GET", "/metrics", None)],
         "stop": [("POST", f"/api/v1/captures/{session}/stop", None)],
@@ -211,6 +213,46 @@ def test_other_namespace():
         assert ask(c, root, "GET", "/api/v1/hosts")[0] == 200
 
 
+def test_browser():
+    """A browser signs in: its cookie reads, streams and fetches files; a change needs the page's secret, too; a logout ends it."""
+    with Cluster() as c:
+        people = start(c)
+        root, red = people.tokens["admin-all"], people.tokens["operator-red"]
+        session = capture(c, root, "host-red")
+        status, doc, _ = ask(c, None, "POST", "/api/v1/login", {"token": red + "x"})
+        assert status == 401, doc
+        for body in ({}, {"token": ""}, {"token": 1}, [1]):
+            assert ask(c, None, "POST", "/api/v1/login", body)[0] == 400, body
+        status, doc, head = ask(c, None, "POST", "/api/v1/login", {"token": red})
+        assert (status, doc["name"], doc["role"], doc["namespaces"]) == (200, "operator-red", "operator", ["red"]), (status, doc)
+        attributes = head["Set-Cookie"].split("; ")
+        assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(attributes) and red not in head["Set-Cookie"], attributes
+        cookie, csrf = {"Cookie": "other=1; " + attributes[0]}, {"X-Tutti-CSRF": doc["csrf"]}
+        for path in ("/api/v1/hosts", f"/api/v1/sessions/{session}/files/host-red.xplane.pb", "/api/v1/events", "/api/v1/whoami"):
+            assert ask(c, None, "GET", path)[0] == 401 and ask(c, None, "GET", path, headers=cookie)[0] == 200, path
+        assert ask(c, None, "GET", "/api/v1/whoami", headers=cookie)[1]["csrf"] == doc["csrf"]
+        assert "csrf" not in ask(c, red, "GET", "/api/v1/whoami", headers=cookie)[1]
+        pin = "PUT", f"/api/v1/sessions/{session}/pin", None
+        for headers in (cookie, {**cookie, "X-Tutti-CSRF": "x"}, {**cookie, "X-Tutti-CSRF": ""}, {**cookie, **csrf, "Origin": "http://evil.example"}):
+            assert ask(c, None, *pin, headers)[0] == 403, headers
+        assert ask(c, None, *pin, csrf)[0] == 401, "the secret alone"
+        assert ask(c, None, *pin, {**cookie, **csrf})[0] == 200
+        for broken in (attributes[0][:-1], attributes[0] + "0", attributes[0].split("=")[0] + "=", "=" * 5000):
+            assert ask(c, None, "GET", "/api/v1/hosts", headers={"Cookie": broken})[0] == 401, broken[:80]
+        other = ask(c, None, "POST", "/api/v1/login", {"token": root})[2]["Set-Cookie"].split(";")[0]
+        assert ask(c, None, *pin, {"Cookie": other, **csrf})[0] == 403, "the secret of another browser"
+        two = socket.create_connection(("127.0.0.1", c.http), 20 * SLOW)
+        two.sendall(f"GET /api/v1/hosts HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {root}\r\nAuthorization: Bearer x\r\n\r\n".encode())
+        assert b" 400 " in two.recv(4096), "two of a header"
+        two.close()
+        assert ask(c, None, "DELETE", "/api/v1/login", headers=cookie)[0] == 200
+        assert ask(c, None, "GET", "/api/v1/hosts", headers=cookie)[0] == 401, "after the logout"
+        assert ask(c, None, "GET", "/api/v1/hosts", headers={"Cookie": other})[0] == 200, "another browser"
+        people.lines = [line for line in people.lines if not line.startswith("admin-all ")]
+        people.write()
+        wait_until("the end of a token", lambda: ask(c, None, "GET", "/api/v1/hosts", headers={"Cookie": other})[0] == 401)
+
+
 def test_settings():
     with Cluster() as c:
         for text, mode, complaint in (("alice admin abc\n", 0o600, "line 1"), ("", 0o604, "chmod"), ("", 0o620, "chmod"),
@@ -227,4 +269,4 @@ def test_settings():
 
 
 if __name__ == "__main__":
-    main(test_every_cell, test_other_namespace, test_settings)
+    main(test_every_cell, test_other_namespace, test_browser, test_settings)

@@ -3,10 +3,39 @@
 /* Behind a proxy the page may have a path of its own. */
 const root = new URL("api/v1/", document.baseURI.replace(/[?#].*/, "")).href;
 
-/** If the aggregator has a token, changes need it. The page asks for it once and keeps it while the tab is open. */
-export function send(path: string, options: RequestInit = {}): Promise<Response> {
-  const token = sessionStorage.getItem("token");
-  return fetch(root + path, token ? { ...options, headers: { ...options.headers, Authorization: `Bearer ${token}` } } : options);
+/** What changes send beside the cookie of a browser that has signed in; "" = it has not. */
+let csrf = "";
+let asked: Promise<boolean> | null = null;
+
+/** Asks for a token and signs in with it. Several calls that need it ask once. */
+function signIn(): Promise<boolean> {
+  asked ??= (async () => {
+    const token = prompt("Token of this aggregator:");
+    if (!token) return false;
+    const answer = await fetch(`${root}login`, { method: "POST", body: JSON.stringify({ token: token.trim() }) });
+    if (answer.ok) csrf = (await answer.json()).csrf;
+    return answer.ok;
+  })().finally(() => { asked = null; });
+  return asked;
+}
+
+/** When it is known who asks: event streams and links send the cookie alone. */
+export const ready: Promise<void> = (async () => {
+  const answer = await fetch(`${root}whoami`);
+  if (answer.ok) csrf = (await answer.json()).csrf || "";
+  else if (answer.status === 401) await signIn();
+})().catch(() => undefined);
+
+export const isSignedIn = (): boolean => csrf !== "";
+
+export async function signOut(): Promise<void> {
+  await fetch(`${root}login`, { method: "DELETE" });
+  location.reload();
+}
+
+export async function send(path: string, options: RequestInit = {}): Promise<Response> {
+  await ready;
+  return fetch(root + path, csrf ? { ...options, headers: { ...options.headers, "X-Tutti-CSRF": csrf } } : options);
 }
 
 export const fileUrl = (session: string, file: string): string => `${root}sessions/${session}/files/${encodeURIComponent(file)}`;
@@ -15,11 +44,7 @@ export const eventsUrl = `${root}events`;
 
 export async function api(path: string, options?: RequestInit): Promise<any> {
   let answer = await send(path, options);
-  const token = answer.status === 401 ? prompt("Token of this aggregator:") : null;
-  if (token) {
-    sessionStorage.setItem("token", token.trim());
-    answer = await send(path, options);
-  }
+  if (answer.status === 401 && await signIn()) answer = await send(path, options);
   const body = await answer.json();
   if (!answer.ok) throw new Error(body.error || answer.statusText);
   return body;

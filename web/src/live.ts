@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the aggregator says by itself: hosts, captures, sessions. One stream for the whole page.
-import { api, eventsUrl } from "./api";
-import { byId } from "./dom";
+import { api, eventsUrl, isSignedIn, ready, signOut } from "./api";
+import { byId, el } from "./dom";
 
 /* Documents of docs/wire.md, as far as they are shown. */
 export interface Tracer { name: string; state: "ok" | "degraded" | "off"; reason?: string; begin_ns?: number }
@@ -53,7 +53,9 @@ function showLink(isUp: boolean): void {
   byId("link").textContent = isUp ? "● live" : `○ reconnecting, last data ${Math.round((Date.now() - last) / 1000)} s old`;
 }
 
-export function startLive(): void {
+export async function startLive(): Promise<void> {
+  await ready;
+  if (isSignedIn()) byId("link").after(el("button", { className: "tool", textContent: "Sign out", onclick: () => void signOut() }));
   const events = new EventSource(eventsUrl), on = (kind: Kind, fn: (doc: any) => void): void => events.addEventListener(kind, (ev) => { last = Date.now(); fn(JSON.parse(ev.data)); });
   events.onopen = () => { last = Date.now(); showLink(true); tell("sessions", null); };
   events.onerror = () => showLink(false);

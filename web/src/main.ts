@@ -110,6 +110,6 @@ startTheme();
 startSessions();
 startCluster();
 startCapture();
-startLive();
+void startLive();
 window.addEventListener("popstate", route);
 route();

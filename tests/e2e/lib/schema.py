@@ -16,6 +16,7 @@ SESSION = "[0-9_]+_[a-z0-9]+"
 ANSWERS = {
     "GET /api/v1/hosts": "hosts",
     "GET /api/v1/settings": "setting-list",
+    "GET /api/v1/whoami": "whoami", "POST /api/v1/login": "whoami", "DELETE /api/v1/login": None,
     "GET /api/v1/pods": "pods", "GET /api/v1/jobs": "pod-jobs",
     "GET /api/v1/captures": "captures",
     "POST /api/v1/captures": "capture",
@@ -43,7 +44,7 @@ ANSWERS = {
 }
 REQUESTS = {"POST /api/v1/captures": "capture-request", "POST /api/v1/snapshots": "snapshot-request",
             "POST /api/v1/sessions/*/retry": "retry-request", "POST /api/v1/sessions/*/links": "links-request",
-            "POST /api/v1/imports": "import-request"}
+            "POST /api/v1/imports": "import-request", "POST /api/v1/login": "login-request"}
 
 # Keys of a store, and files of the aggregator's spool.
 STORED = {
