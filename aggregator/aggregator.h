@@ -53,6 +53,11 @@ struct aggregator_conf {
 	int64_t kubernetes_retry_ns; /* the first pause after a failure of it */
 	char *token_file; /* the secret of an admin; or NULL */
 	char *tokens; /* file of static tokens with roles; or NULL */
+	/* the OpenID provider of people; NULL = none */
+	char *oidc_issuer, *oidc_audience, *oidc_client, *oidc_ca;
+	char *oidc_name_claim, *oidc_role_claim;
+	int64_t oidc_fetch_ns; /* between two fetches of its keys, at least */
+	struct conf_list oidc_grant; /* GROUP=ROLE[:NAMESPACE,...] */
 	char *audit; /* file of the audit log; or NULL */
 	uint64_t audit_size; /* bytes from which on it goes on in another file */
 	char *anonymous; /* role of callers who show nothing: "auto", or its name */

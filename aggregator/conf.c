@@ -96,6 +96,20 @@ static const struct conf_field fields[] = {
 	CONF(struct aggregator_conf, tokens, NULL,
 	     "file of tokens with roles, a line each: NAME ROLE SHA256-OF-TOKEN [NAMESPACE,...] "
 	     "(docs/security.md)"),
+	CONF(struct aggregator_conf, oidc_issuer, NULL,
+	     "URL of an OpenID provider whose people may ask (docs/security.md); empty: none"),
+	CONF(struct aggregator_conf, oidc_audience, NULL, "audience (aud) that their tokens have"),
+	CONF(struct aggregator_conf, oidc_client, NULL,
+	     "client (azp) that their tokens may be given to; the audience without it"),
+	CONF(struct aggregator_conf, oidc_ca, NULL,
+	     "PEM file with the authorities of the provider; the system's without it"),
+	CONF(struct aggregator_conf, oidc_name_claim, "sub", "claim with a person's name"),
+	CONF(struct aggregator_conf, oidc_role_claim, "groups", "claim with a person's groups"),
+	CONF_RANGE(struct aggregator_conf, oidc_fetch_ns, "30s", 1e8, 3.6e12,
+		   "least time between two fetches of the provider's keys, which follow a token "
+		   "with a key that is not known"),
+	CONF(struct aggregator_conf, oidc_grant, NULL,
+	     "what a group may do: GROUP=ROLE or GROUP=ROLE:NAMESPACE,...; may be repeated"),
 	CONF(struct aggregator_conf, audit, NULL,
 	     "file for the audit log: who captured, deleted, shared and was refused "
 	     "(docs/security.md)"),

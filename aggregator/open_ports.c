@@ -28,10 +28,15 @@ static void warn(const char *part, const char *address, const char *text)
 			 address, text);
 }
 
+static bool has_people(const struct aggregator *agg)
+{
+	return is_set(agg->conf.tokens) || is_set(agg->conf.oidc_issuer);
+}
+
 static const char *http_rights(const struct aggregator *agg)
 {
 	bool tls = is_set(agg->conf.cert);
-	bool has_tokens = agg->token || is_set(agg->conf.tokens);
+	bool has_tokens = agg->token || has_people(agg);
 
 	switch (aggregator_anonymous_role(agg)) {
 	case ROLE_NONE:
@@ -70,11 +75,6 @@ void aggregator_warn_open_ports(const struct aggregator *agg)
 	warn("probe", agg->conf.probe,
 	     "only connected agents get answers: they sign probes with a key from their "
 	     "control link");
-}
-
-static bool has_people(const struct aggregator *agg)
-{
-	return is_set(agg->conf.tokens);
 }
 
 enum role aggregator_anonymous_role(const struct aggregator *agg)

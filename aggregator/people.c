@@ -4,6 +4,7 @@
 
 #include "aggregator/access/access.h"
 #include "aggregator/access/audit.h"
+#include "aggregator/access/oidc.h"
 #include "json/json_text.h"
 
 static bool is_set(const char *text)
@@ -13,10 +14,21 @@ static bool is_set(const char *text)
 
 static int new_access(struct aggregator *agg, struct err *e)
 {
+	const struct aggregator_conf *conf = &agg->conf;
+	const struct oidc_env oidc = { .jobs = &agg->jobs,
+				       .issuer = conf->oidc_issuer,
+				       .audience = conf->oidc_audience,
+				       .client = conf->oidc_client,
+				       .ca_file = conf->oidc_ca,
+				       .name_claim = conf->oidc_name_claim,
+				       .role_claim = conf->oidc_role_claim,
+				       .fetch_ns = conf->oidc_fetch_ns,
+				       .grants = &conf->oidc_grant };
 	const struct access_env env = {
 		.jobs = &agg->jobs,
 		.admin_token = agg->token,
 		.tokens_file = agg->conf.tokens,
+		.oidc = is_set(conf->oidc_issuer) ? &oidc : NULL,
 		.certificates = &agg->conf.http_client,
 		.anonymous = aggregator_anonymous_role(agg),
 	};

@@ -19,7 +19,7 @@ wanted=$root/tests/requirements.txt
 build_packages=(
 	build-essential cmake ninja-build pkg-config
 	libgrpc-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libprotobuf-dev
-	libnng-dev libcurl4-openssl-dev libjansson-dev libmicrohttpd-dev zlib1g-dev liblzma-dev libexpat1-dev uthash-dev
+	libnng-dev libcurl4-openssl-dev libjansson-dev libmicrohttpd-dev zlib1g-dev liblzma-dev libexpat1-dev uthash-dev libjose-dev
 	curl jq	# the quickstart asks and prints with them
 )
 jax_packages=(python3 python3-venv ca-certificates)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregator/access/oidc.h"
 #include "aggregator/access/tokens.h"
 #include "base/conf.h"
 #include "base/jobs.h"
@@ -14,10 +15,20 @@
 
 #define RELOAD_NS NS_PER_S /* between two looks at the file of tokens */
 
+#define KNOWN_MOST 1024
+
+/* A token that was checked elsewhere, for as long as that holds. */
+struct known {
+	char digest[DIGEST_HEX_BYTES];
+	struct principal *principal; /* NULL = a free place */
+};
+
 struct access {
 	struct access_env env;
 	struct tokens tokens;
 	struct principal *anonymous, *admin; /* admin: of the token of --token-file */
+	struct oidc *oidc; /* NULL = none */
+	struct known known[KNOWN_MOST]; /* a token has one place; another one may take it */
 	struct loop_timer reload;
 };
 
@@ -50,6 +61,39 @@ static struct principal *find_static(const struct access *a, const char *token)
 	return tokens_find(&a->tokens, digest);
 }
 
+/* ---- tokens that were checked elsewhere ---- */
+
+static struct known *place_of(struct access *a, const char *digest)
+{
+	return &a->known[strtoul((char[]){ digest[0], digest[1], digest[2], digest[3], '\0' }, NULL,
+				 16) %
+			 KNOWN_MOST];
+}
+
+static struct principal *find_known(struct access *a, const char *token)
+{
+	char digest[DIGEST_HEX_BYTES];
+	struct known *place;
+
+	digest_sha256(token, strlen(token), digest);
+	place = place_of(a, digest);
+	if (!place->principal || strcmp(place->digest, digest) != 0)
+		return NULL;
+	return principal_holds(place->principal) ? place->principal : NULL;
+}
+
+static void keep_known(struct access *a, const char *token, struct principal *p)
+{
+	char digest[DIGEST_HEX_BYTES];
+	struct known *place;
+
+	digest_sha256(token, strlen(token), digest);
+	place = place_of(a, digest);
+	principal_unref(place->principal);
+	memcpy(place->digest, digest, sizeof(digest));
+	place->principal = principal_ref(p);
+}
+
 /* ---- checking ---- */
 
 const char *access_bearer(const char *authorization)
@@ -63,7 +107,7 @@ const char *access_bearer(const char *authorization)
 
 bool access_has_tokens(const struct access *a)
 {
-	return a->env.admin_token || has_file(a);
+	return a->env.admin_token || has_file(a) || a->oidc;
 }
 
 bool access_has_certificates(const struct access *a)
@@ -88,9 +132,40 @@ struct principal *access_check_now(struct access *a, const char *token, struct e
 	if (check_length(token, e))
 		return NULL;
 	p = find_static(a, token);
+	if (!p && a->oidc)
+		p = find_known(a, token);
 	if (!p)
 		err_set(e, ERR_DENIED, "this token is not known");
 	return p ? principal_ref(p) : NULL;
+}
+
+/* A check by the provider of the token. */
+struct remote {
+	struct access *access;
+	char *token;
+	access_fn fn;
+	void *arg;
+};
+
+static void on_remote(void *arg, struct principal *p, const struct err *why)
+{
+	struct remote *r = arg;
+
+	if (p)
+		keep_known(r->access, r->token, p);
+	r->fn(r->arg, p, why);
+	secret_free(r->token);
+	free(r);
+}
+
+static void check_remote(struct access *a, const char *token, access_fn fn, void *arg)
+{
+	struct remote *r = xcalloc(1, sizeof(*r));
+	struct err e = { 0 };
+
+	*r = (struct remote){ .access = a, .token = xstrdup(token), .fn = fn, .arg = arg };
+	if (oidc_check(a->oidc, token, on_remote, r, &e))
+		on_remote(r, NULL, &e);
 }
 
 void access_check(struct access *a, const char *token, access_fn fn, void *arg)
@@ -98,6 +173,10 @@ void access_check(struct access *a, const char *token, access_fn fn, void *arg)
 	struct err e = { 0 };
 	struct principal *p = access_check_now(a, token, &e);
 
+	if (!p && a->oidc && strlen(token) <= TOKEN_MOST_BYTES) {
+		check_remote(a, token, fn, arg);
+		return;
+	}
 	fn(arg, p, &e);
 	principal_unref(p);
 }
@@ -142,28 +221,35 @@ int access_new(struct access **out, const struct access_env *env, struct err *e)
 	a->env = *env;
 	a->anonymous = new_everywhere("anonymous", "anonymous", env->anonymous);
 	a->admin = new_everywhere("token-file", "token", ROLE_ADMIN);
-	if (has_file(a)) {
+	if (env->oidc)
+		rc = oidc_new(&a->oidc, env->oidc, e);
+	if (!rc && has_file(a))
 		rc = tokens_load(&a->tokens, env->tokens_file, e);
-		if (rc) {
-			access_free(a);
-			return rc;
-		}
-		loop_timer_in(env->jobs->loop, &a->reload, RELOAD_NS, reload, a);
+	if (rc) {
+		access_free(a);
+		return rc;
 	}
+	if (has_file(a))
+		loop_timer_in(env->jobs->loop, &a->reload, RELOAD_NS, reload, a);
 	*out = a;
 	return 0;
 }
 
 void access_stop(struct access *a)
 {
-	if (a)
-		loop_timer_cancel(a->env.jobs->loop, &a->reload);
+	if (!a)
+		return;
+	oidc_stop(a->oidc);
+	loop_timer_cancel(a->env.jobs->loop, &a->reload);
 }
 
 void access_free(struct access *a)
 {
 	if (!a)
 		return;
+	oidc_free(a->oidc);
+	for (size_t i = 0; i < KNOWN_MOST; i++)
+		principal_unref(a->known[i].principal);
 	tokens_release(&a->tokens);
 	principal_unref(a->anonymous);
 	principal_unref(a->admin);

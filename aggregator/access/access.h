@@ -14,11 +14,13 @@
 struct access;
 struct conf_list;
 struct jobs;
+struct oidc_env;
 
 struct access_env {
 	struct jobs *jobs;
 	const char *admin_token; /* of --token-file; NULL = none */
 	const char *tokens_file; /* of --tokens; NULL or "" = none */
+	const struct oidc_env *oidc; /* people of an OpenID provider; NULL = none; for the call */
 	const struct conf_list *certificates; /* common names that are admins; NULL = none */
 	enum role anonymous; /* of callers who show nothing, everywhere */
 };

@@ -8,9 +8,11 @@
 #include <jansson.h>
 
 #include "aggregator/api/api.h"
-#include "aggregator/api/login.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/err.h"
+
+#define LOGIN_COOKIE_BYTES 20
+#define LOGIN_CSRF_HEADER  "X-Tutti-CSRF" /* a change by cookie must have it */
 
 struct browsers;
 struct buf;
@@ -128,6 +130,13 @@ void api_session_links(struct api *api, struct http_req *req, const char *id, co
 void api_shared_file(struct api *api, struct http_req *req, const char *id, const char *name);
 
 /* login.c */
+
+/* The name of this aggregator's cookie. */
+void login_name_cookie(const char *link_key, char out[LOGIN_COOKIE_BYTES]);
+
+/* The token that the caller's browser has signed in with, and what its changes must send; borrowed until the next call.
+ * NULL: it has not. */
+const char *login_token(const struct api *api, const struct http_req *req, const char **csrf);
 void api_whoami(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_login(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_logout(struct api *api, struct http_req *req, const char *id, const char *name);

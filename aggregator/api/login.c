@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Browsers sign in with a token and get a cookie: event streams and links to files cannot send a token. */
-#include "aggregator/api/login.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
