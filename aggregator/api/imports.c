@@ -16,7 +16,7 @@ struct call {
 	struct api *api;
 	struct http_req *req;
 	int status; /* of success */
-	bool commits;
+	char *commits; /* the session that is counted for quotas from the commit on; NULL = none */
 };
 
 static struct call *call_new(struct api *api, struct http_req *req, int status)
@@ -41,12 +41,15 @@ static void answer(void *arg, const json_t *doc, const struct err *e)
 	struct call *c = arg;
 
 	if (e) {
+		if (c->commits)
+			quotas_remove(c->api->env.quotas, c->commits);
 		api_answer_err(c->req, e);
 	} else {
 		if (c->commits)
 			note_session(c->api, doc);
 		api_answer_json(c->req, c->status, json_deep_copy(doc));
 	}
+	free(c->commits);
 	free(c);
 }
 
@@ -106,12 +109,26 @@ void api_import_add(struct api *api, struct http_req *req, const char *id, const
 	imports_add(api->env.imports, id, name, offset, body, len, answer, call_new(api, req, 200));
 }
 
+/* Imports that began together may be more than fit: who commits first is in. */
 void api_import_commit(struct api *api, struct http_req *req, const char *id, const char *name)
 {
-	struct call *c = call_new(api, req, 200);
+	struct call *c;
+	const char *run;
+	uint64_t bytes;
+	struct err e;
 
 	(void)name;
-	c->commits = true;
+	if (imports_look(api->env.imports, id, &run, &bytes)) {
+		if (quotas_check(api->env.quotas, run, bytes, &e)) {
+			api_answer_err(req, &e);
+			return;
+		}
+		quotas_add(api->env.quotas, id, run, bytes);
+		c = call_new(api, req, 200);
+		c->commits = xstrdup(id);
+	} else {
+		c = call_new(api, req, 200);
+	}
 	imports_commit(api->env.imports, id, answer, c);
 }
 

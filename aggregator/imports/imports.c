@@ -351,6 +351,17 @@ void imports_commit(struct imports *all, const char *session, imports_done done,
 	jobs_request(all->env.jobs, run_commit, done_commit, c);
 }
 
+bool imports_look(const struct imports *all, const char *session, const char **run, uint64_t *bytes)
+{
+	struct import *im;
+
+	if (find(all, session, &im, NULL))
+		return false;
+	*run = im->run;
+	*bytes = im->bytes;
+	return true;
+}
+
 void imports_cancel(struct imports *all, const char *session, imports_done done, void *arg)
 {
 	struct import *im;

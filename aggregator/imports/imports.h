@@ -8,6 +8,7 @@
 #ifndef AGGREGATOR_IMPORTS_IMPORTS_H
 #define AGGREGATOR_IMPORTS_IMPORTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -55,6 +56,9 @@ void imports_add(struct imports *im, const char *session, const char *file, uint
  * document is the manifest. An import whose files are wrong is gone; ERR_INVALID names file and place.
  */
 void imports_commit(struct imports *im, const char *session, imports_done done, void *arg);
+
+/* The run and the bytes that an import under way will have; false: there is none. `*run` is borrowed until the next call. */
+bool imports_look(const struct imports *im, const char *session, const char **run, uint64_t *bytes);
 
 /* Drops it. */
 void imports_cancel(struct imports *im, const char *session, imports_done done, void *arg);

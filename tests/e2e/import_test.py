@@ -259,6 +259,34 @@ def test_resume():
             assert code == 0 and "begins anew" in said and proxy.offsets[3] == 0 and len(sessions(c)) == 3, (code, said, proxy.offsets)
 
 
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def test_quota():
+    """Imports that begin together, where only one more fits: the first one that commits is in, the other is refused, and may be when there is room."""
+    with Cluster() as c:
+        c.aggregator("--quota-sessions", "1")
+        data = job()
+        file = {"file": "a.xplane.pb", "bytes": len(data), "crc32c": f"{crc32c(data):08x}"}
+        bases = []
+        for _ in range(2):
+            status, doc = c.call("POST", "/api/v1/imports", {"t0_ns": T0, "duration_ns": 3600 * 10**9, "files": [file]})
+            assert status == 201, doc
+            bases.append(f"/api/v1/imports/{doc['session']}")
+            assert call(c, "PUT", f"{bases[-1]}/files/a.xplane.pb?offset=0", data)[0] == 200
+        assert call(c, "POST", f"{bases[0]}/commit")[0] == 200
+        status, doc = call(c, "POST", f"{bases[1]}/commit")
+        assert status == 507 and doc["reason"] == "full" and len(sessions(c)) == 1, (status, doc)
+        c.tutti("delete", sessions(c)[0]["session"], check=0)
+        assert call(c, "POST", f"{bases[1]}/commit")[0] == 200 and len(sessions(c)) == 1
+
+
 def call(c, method, path, body=None):
     """(status, document) of a call with any body."""
     data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
@@ -303,4 +331,4 @@ def test_protocol():
 
 
 if __name__ == "__main__":
-    main(test_layout, test_files, test_chrome, test_neuron, test_resume, test_refused, test_protocol)
+    main(test_layout, test_files, test_chrome, test_neuron, test_resume, test_quota, test_refused, test_protocol)
