@@ -139,9 +139,50 @@ static void note_silence(struct table *t, const json_t *host)
 	table_note(t, "last message %s ago", quiet);
 }
 
+/* ---- pods ---- */
+
+/* {host: [pod]} of the pods that run, in a cluster; empty elsewhere. A new reference. */
+static json_t *load_pods(const struct api_conf *conf)
+{
+	json_t *doc = NULL, *by_host = json_object(), *pod;
+	struct err e;
+	size_t i;
+
+	if (api_call(conf, "GET", "/api/v1/pods", NULL, &doc, &e))
+		return by_host;
+	json_array_foreach(json_object_get(doc, "pods"), i, pod)
+	{
+		const char *host = json_get_text(pod, "host");
+
+		if (!*host || strcmp(json_get_text(pod, "phase"), "Running") != 0)
+			continue;
+		if (!json_object_get(by_host, host))
+			json_put(by_host, host, json_array());
+		json_array_append(json_object_get(by_host, host), pod);
+	}
+	json_decref(doc);
+	return by_host;
+}
+
+static void note_pods(struct table *t, const json_t *pods)
+{
+	const json_t *p;
+	size_t i;
+
+	json_array_foreach(pods, i, p)
+	{
+		const char *job = json_get_text(p, "job"), *rank = json_get_text(p, "rank");
+
+		table_note(t, "pod %s/%s%s%s%s%s", json_get_text(p, "namespace"),
+			   json_get_text(p, "pod"), *job ? ", job " : "", job,
+			   *rank ? ", rank " : "", rank);
+	}
+}
+
 /* ---- the list ---- */
 
-static void add_host(struct table *t, const json_t *host, enum list_form form)
+/* `pods` are the host's, or NULL. */
+static void add_host(struct table *t, const json_t *host, const json_t *pods, enum list_form form)
 {
 	table_cell(t, "%s", json_get_text(host, "host"));
 	table_cell(t, "%s", json_get_text(host, "state"));
@@ -158,10 +199,11 @@ static void add_host(struct table *t, const json_t *host, enum list_form form)
 		return;
 	note_tracers(t, host);
 	note_jobs(t, host);
+	note_pods(t, pods);
 	note_rings(t, host);
 }
 
-static void print_hosts(const json_t *hosts, enum list_form form)
+static void print_hosts(const json_t *hosts, const json_t *pods, enum list_form form)
 {
 	struct table *t = table_new(heads);
 	const json_t *host;
@@ -172,7 +214,7 @@ static void print_hosts(const json_t *hosts, enum list_form form)
 		if (form == LIST_NAME)
 			puts(json_get_text(host, "host"));
 		else
-			add_host(t, host, form);
+			add_host(t, host, json_object_get(pods, json_get_text(host, "host")), form);
 	}
 	if (!json_array_size(hosts))
 		fputs("no host is connected; on each: tutti-agent --aggregator HOST:7401\n",
@@ -185,7 +227,7 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 {
 	const struct conf *conf = arg;
 	enum list_form form;
-	json_t *doc = NULL;
+	json_t *doc = NULL, *pods = NULL;
 	int rc = list_form_parse(conf->output, conf->api.json, &form, e);
 
 	(void)argc;
@@ -194,17 +236,20 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 		rc = api_call(&conf->api, "GET", "/api/v1/hosts", NULL, &doc, e);
 	if (rc)
 		return rc;
+	if (form == LIST_WIDE)
+		pods = load_pods(&conf->api);
 	if (form == LIST_JSON)
 		api_print(doc);
 	else
-		print_hosts(json_object_get(doc, "hosts"), form);
+		print_hosts(json_object_get(doc, "hosts"), pods, form);
+	json_decref(pods);
 	json_decref(doc);
 	return EXIT_ALL;
 }
 
 const struct cmd cmd_hosts = {
 	.name = "hosts",
-	.summary = "list hosts and their clocks; -o wide: tracers, jobs and rings, too",
+	.summary = "list hosts and their clocks; -o wide: tracers, jobs, pods and rings, too",
 	.fields = fields,
 	.conf_size = sizeof(struct conf),
 	.run = run,

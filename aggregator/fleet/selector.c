@@ -338,6 +338,8 @@ bool selector_glob_matches(const char *pattern, const char *text)
 	while (*text) {
 		if (*pattern == '*') {
 			star = ++pattern;
+			if (!*star) /* most patterns end with their '*' */
+				return true;
 			resume = text;
 		} else if (*pattern == '?' || *pattern == *text) {
 			pattern++;

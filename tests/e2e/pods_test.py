@@ -110,6 +110,8 @@ def test_capture_by_job():
         head, *rows = c.tutti("pods", "job=train", check=0)[1].splitlines()
         assert head.split() == ["NAMESPACE", "POD", "PHASE", "JOB", "RANK", "NODE", "HOST"], head
         assert [r.split()[1::5] for r in rows] == [["train-0", "host-a"], ["train-1", "host-b"], ["train-2", "host-c"]], rows
+        wide = c.tutti("hosts", "-o", "wide", check=0)[1]
+        assert "pod jobs/train-1, job train, rank 1" in wide and "pod jobs/quiet" in wide, wide
         doc = c.tutti("capture", "--job", "train", "--ranks", "0-1", "-d", "200ms", "--json", check=0)[1]
         assert sorted(h["host"] for h in doc["hosts"]) == ["host-a", "host-b"], doc
         assert c.tutti("capture", "--job", "quiet", "-d", "200ms")[0] == 4, c.stderr
