@@ -124,6 +124,9 @@ def check_deletion(c, b, session):
     assert b.run("return document.activeElement.textContent") == "Undo" and c.tutti("sessions", "--json")[1]["sessions"]
     b.press("Enter")
     wait_until("its return", lambda: session in b.text("#sessions"))
+    b.run("document.querySelector('#sessions input').focus()")
+    b.press("Space")
+    assert b.run("const a = document.activeElement; return a.checked && a.type === 'checkbox'")
     b.run("document.querySelector('#sessions a.id').focus()")
     b.press("Delete", "Tab", "Enter")
     wait_until("its deletion", lambda: not c.tutti("sessions", "--json")[1]["sessions"])

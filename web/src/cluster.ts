@@ -31,7 +31,7 @@ function clockAxis(h: Host): Node {
 
 /* What the places of the axis mean. */
 function axisHead(): Node[] {
-  const ticks: [number, string][] = [[-1e10, "−10 s"], [-LIMIT_NS, "−1 ms"], [0, "0"], [LIMIT_NS, "1 ms"], [1e10, "10 s"]];
+  const ticks: [number, string][] = [[-1e10, "−10 s"], [0, "0"], [LIMIT_NS, "1 ms"], [1e10, "10 s"]];
   return ["Clock ", el("span", { className: "ticks", ariaHidden: "true" }, ...ticks.map(([ns, text]) => {
     const tick = el("small", { textContent: text });
     tick.style.left = `${at(ns)}%`;

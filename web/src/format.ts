@@ -11,6 +11,7 @@ const units: [number, string][] = [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3,
 /** Picoseconds with a unit that suits them, at most six digits. */
 export function span(ps: number): string {
   const size = Math.abs(ps);
+  if (!size) return "0 s";
   const [unit, name] = units.find(([u]) => size >= u) ?? units[4];
   return `${Number((ps / unit).toPrecision(6))} ${name}`;
 }

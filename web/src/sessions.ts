@@ -111,6 +111,7 @@ function row(s: Summary): HTMLTableRowElement {
     el("td", { className: "verbs" }, verb("files", "Its files, and what hosts say", () => showFiles(s.session, tr)),
       verb("copy link", "The address of its timeline", () => copy(new URL(address, location.href).href)),
       s.pinned ? el("span", { className: "soft", textContent: "pinned", title: "It stays until it is unpinned: tutti pin --remove" }) : verb("delete", "Del", () => remove(s.session))));
+  tr.dataset.session = s.session;
   return tr;
 }
 
@@ -118,7 +119,9 @@ function show(): void {
   const want = byId<HTMLInputElement>("s-find").value.trim().toLowerCase(), now = [...captures.values()].filter((c) => !hasEnded(c)).reverse();
   const there = list.filter((s) => !leaving.has(s.session)), seen = there.filter((s) => (state === "all" || stateOf(s) === state) && `${s.run} ${s.session}`.toLowerCase().includes(want));
   const empty = there.length ? "No session matches." : el("span", {}, "No session yet. ", el("button", { className: "link", textContent: "Capture", onclick: () => byId("capture-open").click() }), " the first one, or run: tutti capture");
+  const focus = document.activeElement as HTMLElement, at = focus.closest<HTMLElement>("#sessions tr"), place = at && [...at.querySelectorAll("a, button, input")].indexOf(focus);
   fill(table, [...now.map(running), ...seen.map(row)], empty);
+  if (at?.dataset.session) [...table.tBodies[0].querySelectorAll<HTMLElement>(`[data-session="${at.dataset.session}"] :is(a, button, input)`)][place!]?.focus();
   byId("s-sum").textContent = `${plural(seen.length, "session")}${more ? " so far" : ""}, ${bytes(seen.reduce((sum, s) => sum + s.bytes, 0))}`;
   byId("s-states").replaceChildren(...(["all", "complete", "partial", "failed"] as State[]).map((kind) => el("button", {
     className: "tool", ariaPressed: String(kind === state), textContent: `${kind} ${count(kind === "all" ? there.length : there.filter((s) => stateOf(s) === kind).length)}`, onclick: () => { state = kind; store(); show(); },

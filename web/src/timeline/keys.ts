@@ -50,7 +50,10 @@ export class Keys {
   private onKey(ev: KeyboardEvent): void {
     const v = this.v, at = ev.target as HTMLElement, typing = at instanceof HTMLInputElement || at instanceof HTMLSelectElement || at instanceof HTMLTextAreaElement;
     if (document.querySelector("dialog[open]")) return;
-    if (ev.key === "Enter" && (at === byId("v-find") || at === v.canvas || at === document.body)) return void v.next(ev.shiftKey);
+    if (ev.key === "Enter" && (at === byId("v-find") || at === v.canvas || at === document.body)) {
+      v.canvas.focus(); // so that keys go on working after a search
+      return void v.next(ev.shiftKey);
+    }
     if (ev.key === "Escape") { if (typing) at.blur(); return v.clear(); }
     if (typing || ev.ctrlKey || ev.metaKey || ev.altKey) return;
     if (MOVES.includes(ev.code)) {
