@@ -77,9 +77,9 @@ function tableOf(list: Row[], a: Side, b: Side): HTMLElement {
     el("thead", {}, el("tr", {}, ...ORDERS.map(([id, title], i) => el("th", { scope: "col", className: i ? "num" : "", ariaSort: id === order ? (id === "name" ? "ascending" : "descending") : "none" },
       el("button", { className: "plain", textContent: title, onclick: () => { order = id; store(a, b); show(a, b); } }))))),
     el("tbody", {}, ...sorted.slice(0, SHOWN).map((r) => {
-      const more = r.total[1] > r.total[0] ? "more" : r.total[1] < r.total[0] ? "less" : "";
+      const moreOf = (a: number, b: number): string => (b > a ? "more" : b < a ? "less" : ""), both = r.count[0] && r.count[1];
       return el("tr", {}, el("td", { className: "name", textContent: r.name || "(no name)" }), num(count(r.count[0])), num(count(r.count[1])), num(span(r.total[0])), num(span(r.total[1])),
-        num(r.count[0] ? span(mean(r, 0)) : "–"), num(r.count[1] ? span(mean(r, 1)) : "–"), num(change(r.total[0], r.total[1]), more), num(r.count[0] && r.count[1] ? change(mean(r, 0), mean(r, 1)) : r.count[1] ? "only in B" : "only in A", more));
+        num(r.count[0] ? span(mean(r, 0)) : "–"), num(r.count[1] ? span(mean(r, 1)) : "–"), num(change(r.total[0], r.total[1]), moreOf(...r.total)), num(both ? change(mean(r, 0), mean(r, 1)) : r.count[1] ? "only in B" : "only in A", both ? moreOf(mean(r, 0), mean(r, 1)) : ""));
     })));
 }
 

@@ -76,7 +76,7 @@ class Fields {
 
   /* On how many of the chosen hosts a tracer records, and why not on the others. */
   private tracerBox(name: string): HTMLElement {
-    const chosen = this.hosts.chosen() ?? hosts ?? [], states = chosen.map((h) => ({ host: h.host, t: h.tracers?.find((t) => t.name === name) }));
+    const named = this.hosts.chosen(), chosen = named?.length ? named : hosts ?? [], states = chosen.map((h) => ({ host: h.host, t: h.tracers?.find((t) => t.name === name) }));
     const on = states.filter((s) => s.t && s.t.state !== "off"), less = states.filter((s) => s.t && s.t.state !== "ok" && s.t.reason);
     const reasons = [...new Set(less.map((s) => s.t!.reason!))];
     const box = el("input", { type: "checkbox", checked: !this.off.has(name), onchange: () => { if (box.checked) this.off.delete(name); else this.off.add(name); this.update(); } });

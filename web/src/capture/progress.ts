@@ -23,7 +23,7 @@ const kind = (h: Result): string => (h.state === "failed" ? "bad" : h.state === 
 function row(h: Result): HTMLElement {
   const got = h.bytes ? (h.state === "uploading" ? `${bytes(h.bytes_done)} of ${bytes(h.bytes)}` : bytes(h.bytes)) : "";
   return el("tr", {}, el("th", { scope: "row", textContent: h.host }), el("td", { className: kind(h), textContent: `${GLYPH[h.state] ?? "○"} ${WORD[h.state] ?? h.state}` }),
-    el("td", {}, el("progress", { max: 1, value: share(h), ariaLabel: `${h.host}: ${WORD[h.state] ?? h.state}` })), el("td", { className: "num", textContent: got }),
+    el("td", {}, ...(h.state === "failed" ? [] : [el("progress", { max: 1, value: share(h), ariaLabel: `${h.host}: ${WORD[h.state] ?? h.state}` })])), el("td", { className: "num", textContent: got }),
     el("td", { className: kind(h) || "soft", textContent: h.reason ? `${h.reason}${h.detail ? `: ${h.detail}` : ""}` : h.events ? plural(h.events, "event") : "" }));
 }
 

@@ -331,7 +331,7 @@ export class Picture {
       c.fillText(fit(`${this.model.isOpen(row.key) ? "▾" : "▸"} ${row.label}`, s.gutter - 80), 6, y + HOST_HEIGHT / 2);
       c.font = "11px system-ui, sans-serif";
       c.fillStyle = bound === null || bound > 1e6 ? t.warn : t.soft;
-      c.fillText(bound === null ? "no clock" : `±${span(bound * 1000)}`, s.gutter - 66, y + HOST_HEIGHT / 2);
+      c.fillText(bound === null ? "no clock" : `±${span(Number((bound * 1000).toPrecision(3)))}`, s.gutter - 66, y + HOST_HEIGHT / 2);
       if (row.host.state !== "complete") {
         c.fillStyle = row.host.files.length ? t.warn : t.bad;
         c.fillText(fit(`${row.host.files.length ? "◐ partial" : "✕ failed"}: ${row.host.reason} ${row.host.detail}`, s.width - s.gutter - 20), s.gutter + 8, y + HOST_HEIGHT / 2);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arrows of all flows in the window, while they are wanted: asked for when the window rests.
 import { byId } from "../dom";
-import { count } from "../format";
+import { count, plural } from "../format";
 import type { View } from "./view";
 
 /** One end of an arrow. */
@@ -38,7 +38,7 @@ export class Flows {
     if (!doc || !this.on) return;
     this.seen = window;
     this.links = doc.links.map((l) => ({ from: { file: l[0], track: l[1], event: l[2], row: l[3], startPs: Number(l[4]) }, to: { file: l[5], track: l[6], event: l[7], row: l[8], startPs: Number(l[9]) } }));
-    this.v.note(doc.flows > doc.links.length ? `${count(doc.links.length)} of ${count(doc.flows)} arrows are drawn: zoom in for all` : `${count(doc.flows)} arrows`);
+    this.v.note(doc.flows > doc.links.length ? `${count(doc.links.length)} of ${count(doc.flows)} arrows are drawn: zoom in for all` : plural(doc.flows, "arrow"));
     this.v.redraw();
   }
 

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page with large sessions: a file that was never indexed (checks 2, 8), 64 hosts (3), XProf beside it (11, 18), and long use (20).
+Run by tests/viewer.sh.
+
+    view_large.py FILE     # an XSpace, some hundreds of megabytes or more
+"""
+import pathlib
+import shutil
+import sys
+import time
+
+from lib import traces
+from lib.browser import Browser
+from lib.cluster import Cluster, main, wait_until
+from lib.view import View
+from lib.viewer import Page, capture, need_browser, stored
+from lib.xprof import XProf
+
+LARGE = pathlib.Path(sys.argv[1])
+HOSTS = 64
+
+
+def imported(c, name, files):
+    """The session that these files become: {host: path, or bytes}."""
+    folder = c.dir / name / "plugins/profile/2025_11_01"
+    folder.mkdir(parents=True)
+    for host, data in files.items():
+        file = folder / f"{host}.xplane.pb"
+        if isinstance(data, bytes):
+            file.write_bytes(data)
+        else:
+            shutil.copyfile(data, file)
+    c.tutti("import", c.dir / name, check=0)
+    return c.get("/api/v1/sessions")["sessions"][0]["session"]
+
+
+def rss(process):
+    """Resident memory that is the process's own, in MB: mapped files are shared with all."""
+    return next(int(line.split()[1]) / 1000 for line in pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines() if line.startswith("RssAnon"))
+
+
+def heap(b):
+    b.cdp("HeapProfiler.collectGarbage")
+    return b.cdp("Runtime.getHeapUsage")["usedSize"] / 1e6
+
+
+def test_large():
+    need_browser()
+    with Cluster() as c:
+        c.aggregator()
+        session = imported(c, "large", {"host-0": LARGE})
+        b = Browser(c, size="1920,1080")
+        p = Page(c, b)
+        begin = time.monotonic()
+        b.open(f"{c.url}/#/s/{session}")
+        wait_until("the first tracks", lambda: b.run("return window.tutti?.state()?.onScreen"), 120)
+        first, progress = time.monotonic() - begin, []
+        while not b.run("return window.tutti.state().complete"):
+            progress.append(b.text("#v-note"))
+            time.sleep(0.1)
+        whole = p.ready()
+        print(f"     check 2: {LARGE.stat().st_size / 1e6:.0f} MB, {whole['events']:,} events: first tracks after {first:.1f} s (goal 3), all after {time.monotonic() - begin:.1f} s"
+              f" (goal 5), {len(set(progress))} different notes of progress; {whole['received'] / 1e6:.2f} MB to the page (goal 2)")
+        begin = time.monotonic()
+        b.press("x")
+        wait_until("the sums", lambda: "in the box" in b.text("#v-panel"), 60)
+        print(f"     check 8: {b.text('#v-panel h2')} in {time.monotonic() - begin:.2f} s (goal: 5 million in 1)")
+        before, others = rss(c.processes["aggregator"]), []
+        for _ in range(9):
+            others.append(b.call("POST", "/window/new", {"type": "tab"})["handle"])
+            b.call("POST", "/window", {"handle": others[-1]})
+            p.show(session)
+        for _ in range(20):
+            p.whole()
+            b.press("w", hold_ms=700)
+            b.press("s", hold_ms=300)
+        print(f"     check 20: the aggregator's own memory grew by {rss(c.processes['aggregator']) - before:.0f} MB for ten viewers (goal 200); the tab's heap is {heap(b):.0f} MB (goal 500)")
+        b.close()
+
+
+def test_many_hosts():
+    """Check 3: from the first host to the last, no row on the screen is empty for long."""
+    need_browser()
+    with Cluster() as c:
+        c.aggregator()
+        job = traces.job()
+        session = imported(c, "many", {f"host-{i:02}": job for i in range(HOSTS)})
+        b = Browser(c, size="1920,1080")
+        p = Page(c, b)
+        begin = time.monotonic()
+        whole = p.show(session)
+        shown = time.monotonic() - begin
+        assert len({r["host"] for r in whole["rows"]}) == HOSTS
+        b.run("window.spans = []; let since = 0; const look = () => { const s = window.tutti.state(), now = performance.now(); if (s.missing) since ||= now; else if (since) { window.spans.push(now - since); since = 0; }"
+              " requestAnimationFrame(look); }; look();")
+        seen = 0
+        while seen < HOSTS - 1:
+            b.press("PageDown")
+            s = p.state()
+            seen = max(int(r["host"].split("-")[1]) for r in s["rows"] if r["y"] < 900)
+        p.ready()
+        spans = b.run("return window.spans")
+        print(f"     check 3: {whole['events']:,} events of {HOSTS} hosts open after {shown:.1f} s; a row was empty for {max(spans, default=0):.0f} ms at most (goal 200), heap {heap(b):.0f} MB")
+        b.close()
+
+
+def test_xprof():
+    """Checks 11 and 18: the same session in XProf, and both counts of the same millisecond."""
+    need_browser()
+    with Cluster() as c:
+        session = capture(c)
+        v = View(c, session)
+        x = XProf(c.start, c.logdir)
+        wanted = [(host, *e) for host in ("host-0", "host-1") for e in stored(c, session, host)]
+        middle = sorted(e[4] for e in wanted)[len(wanted) // 2]
+        low, high = middle - 500_000_000, middle + 500_000_000
+        want = sum(e[4] < high and e[4] + max(e[5], 1) > low for e in wanted)
+        ours = v.ask("selection", from_ps=low, to_ps=high, tracks="all")["count"]
+        trace = x.get("data", run=session, tag="trace_viewer@", hosts="host-0,host-1", start_time_ms=low / 1e9, end_time_ms=high / 1e9, resolution=8000)["traceEvents"]
+        xprofs = sum(e.get("ph") == "X" and e["ts"] * 1e6 < high and (e["ts"] + e.get("dur", 0)) * 1e6 > low for e in trace)
+        all_of = x.get("data", run=session, tag="trace_viewer@", hosts="host-0,host-1", resolution=1000000)["traceEvents"]
+        assert ours == want > 0, (ours, want)
+        assert {h["hostname"] for h in x.get("hosts", run=session, tag="trace_viewer@")} == {"host-0", "host-1"}
+        print(f"     check 11: in one millisecond the files have {want} events, we show {ours}, XProf {xprofs}")
+        print(f"     check 18: XProf opens the stored directory: {sum(e.get('ph') == 'X' for e in all_of)} events; the files have {len(wanted)}")
+
+
+main(test_xprof, test_many_hosts, test_large)
