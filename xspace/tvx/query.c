@@ -105,6 +105,8 @@ static int add_samples(struct query *q, const struct block *b, bool is_first)
 	const struct tvx_entry *en, *end, *before = NULL;
 	int rc = load_block(q, b);
 
+	if (rc)
+		return rc;
 	end = q->entries + b->n_carried + b->n;
 	for (en = q->entries + b->n_carried; !rc && en < end; en++) {
 		if (en->start_ps < q->window->from_ps) {
