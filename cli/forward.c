@@ -114,7 +114,7 @@ static int await_port(int in, struct forward *f, struct err *e)
 
 int forward_begin(struct forward *f, const char *server, struct err *e)
 {
-	char *space, *pod;
+	char *space = NULL, *pod = NULL;
 	pid_t self = getpid();
 	int ends[2], rc = parse(server, &space, &pod, e);
 

@@ -147,6 +147,11 @@ until_true 30 "the agents' clock calibration" hosts_are_calibrated
 
 note "starting work to record: bursts that begin at multiples of 0.5 s of the wall clock"
 run burst "$bin/burst" "${sockets[@]}"
+note "starting a training job on each host; that of host-c is 20 ms late at each step"
+late=(0s 0s 20ms)
+for i in 0 1 2; do
+	run "train-${hosts[i]}" "$bin/burst" --steps --period 200ms --work 20ms --late "${late[i]}" "${sockets[i]}"
+done
 for port in "${jax_args[@]}"; do
 	note "starting a JAX job with its profiler on port $port"
 	rm -f "$dir/jax-$port.ready"
@@ -181,7 +186,8 @@ if $once; then
 	note "the session is in $path"
 	exit $status
 fi
-note "open $TUTTI_SERVER/ in a browser, or: xprof --logdir $logdir --port 8791"
+note "open $TUTTI_SERVER/s/$(jq -r .session <<<"$result") in a browser; the keys l and Enter lead to the late host"
+note "or in XProf: xprof --logdir $logdir --port 8791"
 note "capture again with: TUTTI_SERVER=$TUTTI_SERVER $bin/tutti capture"
 note "serving until Ctrl-C"
 wait "${pids[0]}"

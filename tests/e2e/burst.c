@@ -5,13 +5,13 @@
  * same instant, so in a right session the marks of one burst stand at one time in all files.
  *
  *   burst [--period 500ms] [--work 100ms] [--for 1h] [--local-socket ipc://...]...
- *         [--barrier] [--shift 5ms --shift-socket ipc://...] [--steps]
+ *         [--barrier] [--shift 5ms --shift-socket ipc://...] [--steps] [--late 20ms]
  *
  * Says on its output what each burst's number was and when it began (raw clock).
  *
  * With --barrier each burst is a barrier, too: all agents are told when it began, and then that it ended.
  * With --steps a burst is a training step, numbered as its period is on the wall clock. Bursts that a busy machine comes too
- * late for are left out; steps are not, they follow late.
+ * late for are left out; steps are not, they follow late. With --late each begins so much after its time: a slow host.
  * What one of them is told may be shifted in time: a clock that is wrong in a way no probe can see.
  */
 #include <errno.h>
@@ -38,6 +38,7 @@ struct conf {
 	int64_t shift_ns;
 	char *shift_socket;
 	bool steps;
+	int64_t late_ns;
 };
 
 static const struct conf_field fields[] = {
@@ -49,6 +50,7 @@ static const struct conf_field fields[] = {
 	CONF(struct conf, shift_ns, "0s", "how wrong the stamps of barriers are at one socket"),
 	CONF(struct conf, shift_socket, NULL, "that socket"),
 	CONF(struct conf, steps, NULL, "each burst begins a training step"),
+	CONF(struct conf, late_ns, "0s", "begin each burst so much later"),
 	{ 0 }
 };
 
@@ -72,13 +74,11 @@ static __attribute__((noinline)) void burst_work(int64_t until_raw_ns)
 	sink = x;
 }
 
-/* Sleeps until this multiple of the period on the wall clock. */
-static void wait_for_burst(int64_t number, int64_t period_ns)
+/* Sleeps until this multiple of the period on the wall clock, or later as was asked. */
+static void wait_for_burst(const struct conf *conf, int64_t number)
 {
-	struct timespec at = {
-		.tv_sec = (time_t)(number * period_ns / NS_PER_S),
-		.tv_nsec = number * period_ns % NS_PER_S,
-	};
+	const int64_t at_ns = number * conf->period_ns + conf->late_ns;
+	struct timespec at = { .tv_sec = (time_t)(at_ns / NS_PER_S), .tv_nsec = at_ns % NS_PER_S };
 
 	while (clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &at, NULL) == EINTR)
 		;
@@ -141,7 +141,7 @@ static void work(const struct conf *conf, struct local_client *const *sockets)
 
 	while (now_raw_ns() < end) {
 		number = number && conf->steps ? number + 1 : now_real_ns() / conf->period_ns + 1;
-		wait_for_burst(number, conf->period_ns);
+		wait_for_burst(conf, number);
 		start = now_raw_ns();
 		if (!conf->steps)
 			burst_work(start + conf->work_ns);

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README's first command: three hosts complete, wrong clocks put right, files that others decode."""
+"""The README's first command: three hosts complete, wrong clocks put right, files that others decode; its link, and two
+keys that lead to the late host."""
 import json
 import pathlib
+import re
+import signal
 import subprocess
 import tempfile
 
 from lib import xspace
-from lib.cluster import main
+from lib.browser import Browser
+from lib.cluster import Cluster, main, wait_until
+from lib.viewer import Page, need_browser
 from lib.xprof import XProf
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -34,12 +39,34 @@ def test_once_json():
             assert sum(len(line.events) for line in xspace.plane(space, "/host:CPU").lines) > 0
             assert any(line.name == "_counters_" for pl in space.planes for line in pl.lines)
             xspace.plane(space, "Task Environment")
-            marks.append(xspace.marks(space))
+            marks.append({text: at for text, at in xspace.marks(space).items() if text.startswith("burst ")})
         common = set.intersection(*map(set, marks))
         assert len(common) >= 2, marks
         spread_us = max(max(m[t] for m in marks) - min(m[t] for m in marks) for t in common) / 1e6
         assert spread_us < 1000, spread_us
         print(f"     {json.dumps(doc)}\n     {len(common)} bursts, largest spread {spread_us:.1f} us")
+
+
+def test_first_five_minutes():
+    need_browser()
+    with Cluster() as c:
+        script = c.start("burst-quickstart", [ROOT / "deploy/quickstart.sh", "--dir", c.dir / "quickstart"])
+        link = wait_until("the link", lambda: re.search(r"open (http\S+) in a browser", c.log("burst-quickstart")), 300)[1]
+        b = Browser(c)
+        b.open(link)
+        page = Page(c, b)
+        wait_until("the timeline", lambda: b.run("return window.tutti?.state() != null"))
+        page.ready()
+        b.press("l")
+        wait_until("the hosts", lambda: "All of this name" in b.text("#v-panel"))
+        late = b.text("#v-late tbody tr")
+        assert re.match(r"host-c\s+(1[5-9]|2\d)[.\d]* ms later", late), late
+        b.press("Enter")
+        state = page.until("its step", lambda s: s["selected"])
+        assert state["selected"][0]["name"] == "train", state["selected"]
+        print(f"     {' '.join(late.split())}")
+        script.send_signal(signal.SIGINT)
+        script.wait(60)
 
 
 def test_on_a_bucket():
@@ -78,4 +105,4 @@ def check_in_xprof(logdir, run):
             p.wait()
 
 
-main(test_once_json, test_on_a_bucket, test_with_jax, own_network=False)  # it may install packages
+main(test_once_json, test_first_five_minutes, test_on_a_bucket, test_with_jax, own_network=False)  # it may install packages
