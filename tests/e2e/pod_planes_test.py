@@ -96,6 +96,7 @@ def test_snapshot_on_failure():
 
         def sessions():
             return c.get("/api/v1/sessions?run=pod-failures")["sessions"]
+        wait_until("a commit", lambda: "AGG-COMMITTED" in c.log("aggregator"))  # the listing has it a moment before its manifest is there
         session = wait_until("a session", lambda: next(iter(sessions()), None))["session"]
         manifest = c.get(f"/api/v1/sessions/{session}")
         assert sorted(h["host"] for h in manifest["hosts"]) == ["host-0", "host-1"], manifest
