@@ -28,6 +28,7 @@ class Browser:
         wanted = {"browserName": "chrome", "goog:chromeOptions": options}
         value = self.call("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
         self.base += f"/session/{value['sessionId']}"
+        c.closing.append(self.close)  # chromedriver does not end its browser
 
     def is_up(self):
         try:

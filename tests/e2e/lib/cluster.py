@@ -11,6 +11,7 @@ Binaries come from $TUTTI_BIN. Every process gets a log in the cluster's directo
 ends of all logs are printed, and the directory stays until a later test runs ($TUTTI_TEST_KEEP=1: also that of a test
 that passed). A process that ends with a sanitizer's report fails the test.
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -60,6 +61,7 @@ class Cluster:
         self.grpc = free_port()
         self.probe = free_port(socket.SOCK_DGRAM)
         self.sockets = {}
+        self.closing = []  # called before the processes are ended, after a failure, too
         self.away = None  # what agents and bursts do before they begin: enter another machine
         self.keep = bool(os.environ.get("TUTTI_TEST_KEEP"))
 
@@ -144,6 +146,9 @@ class Cluster:
             p.expected = False
 
     def stop_all(self):
+        while self.closing:
+            with contextlib.suppress(OSError, AssertionError):
+                self.closing.pop()()
         codes = {}
         for name in reversed(list(self.processes)):
             p = self.processes[name]

@@ -61,9 +61,11 @@ class Page:
         return wait_until(what, there)
 
     def window(self, t0, t1):
-        """Goes to this time, by the address, and to the first row."""
-        self.b.run(f"const [path, q] = location.hash.split('?'), p = new URLSearchParams(q); p.set('t', '{round(t0)}_{round(t1)}'); p.delete('y'); location.hash = path + '?' + p")
-        return self.until("the window", lambda s: abs(s["t0"] - t0) < 10 and abs(s["t1"] - t1) < 10)
+        """Goes to this time, by the address, and to the first row. The page may be about to store its own address, and the one
+        that is wanted may still be there from before: it is put there until it holds."""
+        def go():
+            self.b.run(f"const [path, q] = location.hash.split('?'), p = new URLSearchParams(q); p.set('t', '{round(t0)}_{round(t1)}'); p.delete('y'); location.hash = path + '?' + p")
+        return self.until("the window", lambda s: abs(s["t0"] - t0) < 10 and abs(s["t1"] - t1) < 10, go)
 
     def row(self, label, host, kind="track"):
         return next(r for r in self.state()["rows"] if r["kind"] == kind and r["label"] == label and r["host"] == host)

@@ -41,6 +41,7 @@ export class View {
   private asked = 0; // questions under way
   private frame = 0;
   private hashTimer = 0;
+  private stored = "";
   private noteTimer = 0;
   private noted = "";
   private restored = 0; // how often the address was followed: an older one's selection ends
@@ -208,12 +209,16 @@ export class View {
 
   /* ---- the address ---- */
 
+  /* Not over an address that someone has put there meanwhile: it is restored from in a moment. */
   store(push = false): void {
+    if (location.hash !== this.stored) return;
     if (push) history.pushState(null, "", addressOf(this));
     else history.replaceState(null, "", addressOf(this));
+    this.stored = location.hash;
   }
 
   restore(q: URLSearchParams): void {
+    this.stored = location.hash;
     this.query = q;
     restore(this, q);
     this.scene.selected = [];
