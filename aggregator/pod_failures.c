@@ -52,26 +52,28 @@ static void take_snapshot(void *arg)
 	f->duration_ns = 0;
 }
 
-/* False if the host had a snapshot lately, or the next one has enough hosts. */
-static bool may_take(struct pod_failures *f, const char *host)
+/* Why the next snapshot is without the host; NULL if it takes part. */
+static const char *refuse_host(struct pod_failures *f, const char *host)
 {
 	int64_t *last = &f->last_mono_ns[hash_text(host) % REMEMBERED], now = loop_now_ns(f->loop);
 
-	if ((*last && now - *last < PAUSE_NS) || f->n_hosts == HOSTS_MOST)
-		return false;
+	if (*last && now - *last < PAUSE_NS)
+		return "its host, or one that shares its place in the table, had a snapshot within "
+		       "a minute";
+	if (f->n_hosts == HOSTS_MOST)
+		return "the snapshot has as many hosts as it may";
 	*last = now;
-	return true;
+	return NULL;
 }
 
 static void on_failure(void *arg, const struct pod *pod, const char *host, const char *what)
 {
 	struct pod_failures *f = arg;
+	const char *refused = refuse_host(f, host);
 
-	if (!may_take(f, host)) {
-		log_info("POD-FAILED",
-			 "pod=%s/%s host=%s state=no-snapshot reason=\"%s, and its "
-			 "host had a snapshot within a minute\"",
-			 pod->space, pod->name, host, what);
+	if (refused) {
+		log_info("POD-FAILED", "pod=%s/%s host=%s state=no-snapshot reason=\"%s, and %s\"",
+			 pod->space, pod->name, host, what, refused);
 		return;
 	}
 	log_info("POD-FAILED", "pod=%s/%s host=%s reason=\"%s\"", pod->space, pod->name, host,
