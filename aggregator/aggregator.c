@@ -256,6 +256,8 @@ static void new_api(struct aggregator *agg)
 		.link_key = agg->link_key,
 		.http_address = agg->conf.http,
 		.http_hosts = &agg->conf.http_host,
+		.perfetto_url = agg->conf.perfetto_url,
+		.xprof_url = agg->conf.xprof_url,
 	};
 
 	agg->api = api_new(&env);

@@ -27,6 +27,7 @@ struct aggregator_conf {
 	char *store; /* URL */
 	char *http; /* address of HTTP */
 	struct conf_list http_host; /* further names by which HTTP is reached */
+	char *perfetto_url, *xprof_url; /* other viewers that the page leads to */
 	struct conf_list http_client; /* common names whose certificates do what the token does */
 	char *grpc; /* address of gRPC: control, ingest, ProfilerService */
 	char *probe; /* address of the time probes, UDP */

@@ -25,6 +25,11 @@ static const struct conf_field fields[] = {
 	     "name by which browsers and clients reach HTTP, besides the address and this "
 	     "machine's "
 	     "name; may be repeated"),
+	CONF(struct aggregator_conf, perfetto_url, "https://ui.perfetto.dev",
+	     "URL of the Perfetto that the page opens windows in; empty: none"),
+	CONF(struct aggregator_conf, xprof_url, NULL,
+	     "URL by which browsers reach an XProf that serves the store's folder 'profiles': the "
+	     "page links sessions to it"),
 	CONF(struct aggregator_conf, http_client, NULL,
 	     "common name of a client certificate by --ca that may capture and delete over HTTP, "
 	     "as "
@@ -153,6 +158,14 @@ static int check_listeners(const struct aggregator_conf *conf, struct err *e)
 	return 0;
 }
 
+/* The page makes links of it: nothing that a browser would run. */
+static int check_url(const char *name, const char *url, struct err *e)
+{
+	if (!is_set(url) || !strncmp(url, "http://", 7) || !strncmp(url, "https://", 8))
+		return 0;
+	return err_set(e, ERR_INVALID, "%s '%.100s': use http://... or https://...", name, url);
+}
+
 static int check_anonymous(const struct aggregator_conf *conf, struct err *e)
 {
 	enum role role;
@@ -180,7 +193,8 @@ int aggregator_check_conf(const struct aggregator_conf *conf, struct err *e)
 			       conf->upload);
 	if (conf->stop_limit_ns < 0)
 		return err_set(e, ERR_INVALID, "stop-limit: use 0 s or more");
-	if (check_anonymous(conf, e))
+	if (check_url("perfetto-url", conf->perfetto_url, e) ||
+	    check_url("xprof-url", conf->xprof_url, e) || check_anonymous(conf, e))
 		return e->code;
 	return check_listeners(conf, e);
 }

@@ -124,6 +124,18 @@ static void get_settings(struct api *api, struct http_req *req, const char *id, 
 	api_answer_json(req, 200, tracer_settings_json(registry_settings(api->env.registry)));
 }
 
+/* Other viewers that the page leads to; of those that are not configured, an empty text. */
+static void get_viewers(struct api *api, struct http_req *req, const char *id, const char *name)
+{
+	json_t *doc = json_object();
+
+	(void)id;
+	(void)name;
+	json_put_text(doc, "perfetto", api->env.perfetto_url ? api->env.perfetto_url : "");
+	json_put_text(doc, "xprof", api->env.xprof_url ? api->env.xprof_url : "");
+	api_answer_json(req, 200, doc);
+}
+
 static void get_events(struct api *api, struct http_req *req, const char *id, const char *name)
 {
 	(void)id;
@@ -190,6 +202,7 @@ static const struct route routes[] = {
 	{ "POST", "/api/v1/login", &verb_login, api_login },
 	{ "DELETE", "/api/v1/login", &verb_logout, api_logout },
 	{ "GET", "/api/v1/settings", &verb_list, get_settings },
+	{ "GET", "/api/v1/viewers", &verb_list, get_viewers },
 	{ "GET", "/api/v1/pods", &verb_list, api_pod_list },
 	{ "GET", "/api/v1/jobs", &verb_list, api_pod_jobs },
 	{ "GET", "/api/v1/captures", &verb_list, api_capture_list },
@@ -223,6 +236,7 @@ static const struct route routes[] = {
 	{ "GET", "/api/v1/sessions/*/view/spread", &verb_read, api_view_spread },
 	{ "GET", "/api/v1/sessions/*/view/links", &verb_read, api_view_links },
 	{ "GET", "/api/v1/sessions/*/view/durations", &verb_read, api_view_durations },
+	{ "GET", "/api/v1/sessions/*/view/trace", &verb_read, api_view_trace },
 	{ "GET", "/api/v1/events", &verb_watch, get_events },
 	{ "GET", "/healthz", &verb_public, get_health },
 	{ "GET", "/readyz", &verb_public, get_ready },

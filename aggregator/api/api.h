@@ -48,6 +48,7 @@ struct api_env {
 	const char *link_key; /* of link_key.h */
 	const char *http_address; /* of the listener, for the Host headers that it accepts */
 	const struct conf_list *http_hosts; /* further names it accepts */
+	const char *perfetto_url, *xprof_url; /* where browsers have these; NULL or "" = nowhere */
 };
 
 struct api *api_new(const struct api_env *env);

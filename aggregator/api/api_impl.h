@@ -152,5 +152,6 @@ void api_view_flame(struct api *api, struct http_req *req, const char *id, const
 void api_view_spread(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_view_links(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_view_durations(struct api *api, struct http_req *req, const char *id, const char *name);
+void api_view_trace(struct api *api, struct http_req *req, const char *id, const char *name);
 
 #endif

@@ -19,10 +19,10 @@
 #include "net/http_server.h"
 #include "proto/names.h"
 
-#define JSON_TYPE "application/json"
-#define TILE_TYPE "application/octet-stream"
-#define TEXT_MAX  1000 /* bytes of a search */
-#define LOOK_NS	  (100 * NS_PER_MS) /* between two looks at the client */
+#define JSON_TYPE  "application/json"
+#define BYTES_TYPE "application/octet-stream"
+#define TEXT_MAX   1000 /* bytes of a search */
+#define LOOK_NS	   (100 * NS_PER_MS) /* between two looks at the client */
 
 /* One question; the worker uses nothing else. */
 struct question {
@@ -45,9 +45,10 @@ struct question {
 		struct view_selection selection;
 		struct view_flame flame;
 		struct view_durations durations;
+		struct view_trace trace;
 	};
 	char *owned; /* the text of a search, or the tracks of a selection */
-	bool is_tile, is_catalogue;
+	bool is_tile, is_catalogue, is_trace;
 	struct loop_timer look; /* whether the client is still there */
 	atomic_bool stop; /* it is not */
 	int rc;
@@ -128,7 +129,8 @@ static void done_question(void *arg)
 	if (q->rc)
 		answer_failure(q);
 	else
-		http_answer_kept(q->req, q->is_tile ? TILE_TYPE : JSON_TYPE, &kept, &q->text);
+		http_answer_kept(q->req, q->is_tile || q->is_trace ? BYTES_TYPE : JSON_TYPE, &kept,
+				 &q->text);
 	question_free(q);
 }
 
@@ -484,5 +486,35 @@ void api_view_durations(struct api *api, struct http_req *req, const char *id, c
 								       PS_MAX),
 						.to_ps = read_number(q, "to_ps", -PS_MAX, PS_MAX),
 						.stop = &q->stop };
+	ask(q);
+}
+
+static int write_trace(struct question *q)
+{
+	return view_write_trace(q->view, &q->trace, &q->text, &q->e);
+}
+
+static bool read_format(struct question *q)
+{
+	const char *text = http_query(q->req, "format");
+	bool is_json = text && !strcmp(text, "json");
+
+	if (text && !is_json && strcmp(text, "pftrace"))
+		q->rc = err_set(&q->e, ERR_INVALID, "format '%.30s': use pftrace or json", text);
+	return is_json;
+}
+
+void api_view_trace(struct api *api, struct http_req *req, const char *id, const char *name)
+{
+	struct question *q = begin(api, req, id, write_trace);
+
+	(void)name;
+	if (!q)
+		return;
+	q->trace = (struct view_trace){ .from_ps = read_number(q, "from_ps", -PS_MAX, PS_MAX),
+					.to_ps = read_number(q, "to_ps", -PS_MAX, PS_MAX),
+					.is_json = read_format(q),
+					.stop = &q->stop };
+	q->is_trace = !q->trace.is_json;
 	ask(q);
 }

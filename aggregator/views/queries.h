@@ -116,6 +116,17 @@ struct view_durations {
 MUST_CHECK int view_write_durations(const struct view *view, const struct view_durations *d,
 				    struct buf *out, struct err *e);
 
+/* The events that overlap [from_ps, to_ps), whole, as one file: a trace of Perfetto, or Chrome's JSON (xspace/exits/exits.h). Reads
+ * all files of the session that are shown. ERR_LIMIT beyond VIEW_TRACE_MAX bytes. */
+#define VIEW_TRACE_MAX 100000000
+struct view_trace {
+	int64_t from_ps, to_ps;
+	bool is_json;
+	const atomic_bool *stop;
+};
+MUST_CHECK int view_write_trace(const struct view *view, const struct view_trace *t,
+				struct buf *out, struct err *e);
+
 /* Whether the client is gone; an error then. */
 MUST_CHECK static inline int view_check_stop(const atomic_bool *stop, struct err *e)
 {

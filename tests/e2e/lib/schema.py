@@ -17,7 +17,7 @@ ANSWERS = {
     "GET /api/v1/hosts": "hosts",
     "GET /api/v1/settings": "setting-list",
     "GET /api/v1/whoami": "whoami", "POST /api/v1/login": "whoami", "DELETE /api/v1/login": None,
-    "GET /api/v1/pods": "pods", "GET /api/v1/jobs": "pod-jobs",
+    "GET /api/v1/pods": "pods", "GET /api/v1/viewers": "viewers", "GET /api/v1/jobs": "pod-jobs",
     "GET /api/v1/captures": "captures",
     "POST /api/v1/captures": "capture",
     "POST /api/v1/snapshots": "capture",
@@ -34,7 +34,7 @@ ANSWERS = {
     "POST /api/v1/imports/*/commit": "manifest",
     "POST /api/v1/sessions/*/links": "shared", "GET /shared/*/*": None, "GET /s/*": None,
     # view_test.py holds these against the stored files
-    "GET /api/v1/sessions/*/view": "view", "GET /api/v1/sessions/*/view/tile": None,
+    "GET /api/v1/sessions/*/view": "view", "GET /api/v1/sessions/*/view/tile": None, "GET /api/v1/sessions/*/view/trace": None,
     **{f"GET /api/v1/sessions/*/view/{what}": f"view-{what}" for what in ("event", "search", "next", "spread", "links", "selection", "flame", "durations")},
     "GET /api/v1/events": {"hosts": "hosts", "capture": "capture", "sessions": "session"},
     "GET /healthz": None,

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A window of a session as a file of another viewer. */
+#include <string.h>
+
+#include "aggregator/views/view.h"
+#include "base/buf.h"
+#include "json/json_text.h"
+#include "xspace/exits/exits.h"
+
+#define PS_PER_NS 1000
+
+/* What is written, and when it ends too early. */
+struct tracing {
+	const struct view_trace *t;
+	const struct view_file *f; /* that is read */
+	struct buf *out;
+	size_t before; /* bytes of `out` that are not ours */
+};
+
+static int add_bytes(void *arg, const void *data, size_t len, struct err *e)
+{
+	struct tracing *w = arg;
+
+	if (w->out->len - w->before + len > VIEW_TRACE_MAX)
+		return err_set(e, ERR_LIMIT,
+			       "this window has more than the %d MB of a trace that another viewer "
+			       "opens: use a shorter one, or tutti export",
+			       VIEW_TRACE_MAX / 1000000);
+	buf_add(w->out, data, len);
+	return 0;
+}
+
+static int read_file(void *arg, uint64_t offset, void *buf, size_t len, struct err *e)
+{
+	struct tracing *w = arg;
+	const struct xs_source from = view_source(w->f);
+	int rc = view_check_stop(w->t->stop, e);
+
+	return rc ? rc : from.read(from.arg, offset, buf, len, e);
+}
+
+static struct exit_host host_of(const struct view *view, const char *name)
+{
+	struct exit_host who = { .name = name, .clock_bound_ns = -1 };
+	const json_t *host;
+	size_t i;
+
+	json_array_foreach(json_object_get(view->manifest, "hosts"), i, host)
+	{
+		const json_t *bound = json_object_get(host, "clock_bound_ns");
+
+		if (!strcmp(json_get_text(host, "host"), name) && json_is_integer(bound))
+			who.clock_bound_ns = json_integer_value(bound);
+	}
+	return who;
+}
+
+/* A format: what makes one trace of all files. */
+static int write_pftrace(struct tracing *w, const struct view *view, const struct exit_conf *conf,
+			 const struct xs_sink *sink, struct err *e)
+{
+	struct pftrace *p = pftrace_new(conf, sink);
+	struct exit_counts counts;
+	int rc = 0;
+
+	for (size_t i = 0; i < view->n_files && !rc; i++) {
+		const struct exit_host who = host_of(view, view->files[i].host);
+		const struct xs_source in = { .read = read_file,
+					      .arg = w,
+					      .size = view->files[i].size };
+
+		w->f = &view->files[i];
+		if (w->f->state == FILE_READY)
+			rc = pftrace_add(p, &who, &in, e);
+	}
+	if (!rc)
+		rc = pftrace_end(p, &counts, e);
+	pftrace_free(p);
+	return rc;
+}
+
+static int write_json(struct tracing *w, const struct view *view, const struct exit_conf *conf,
+		      const struct xs_sink *sink, struct err *e)
+{
+	struct chrome_trace *p = chrome_trace_new(conf, sink);
+	struct exit_counts counts;
+	int rc = 0;
+
+	for (size_t i = 0; i < view->n_files && !rc; i++) {
+		const struct exit_host who = host_of(view, view->files[i].host);
+		const struct xs_source in = { .read = read_file,
+					      .arg = w,
+					      .size = view->files[i].size };
+
+		w->f = &view->files[i];
+		if (w->f->state == FILE_READY)
+			rc = chrome_trace_add(p, &who, &in, e);
+	}
+	if (!rc)
+		rc = chrome_trace_end(p, &counts, e);
+	chrome_trace_free(p);
+	return rc;
+}
+
+/* Towards the earlier whole nanosecond: events that begin in it are in the trace. */
+static int64_t floor_ns(int64_t ps)
+{
+	return ps / PS_PER_NS - (ps % PS_PER_NS < 0);
+}
+
+int view_write_trace(const struct view *view, const struct view_trace *t, struct buf *out,
+		     struct err *e)
+{
+	struct tracing w = { .t = t, .out = out, .before = out->len };
+	const struct xs_sink sink = { .write = add_bytes, .arg = &w };
+	const struct exit_conf conf = {
+		.t0_unix_ns = json_get_int(view->manifest, "t0_ns"),
+		.duration_ns = json_get_int(view->manifest, "duration_ns"),
+		.filter = { .from_ns = floor_ns(t->from_ps),
+			    .to_ns = floor_ns(t->to_ps + PS_PER_NS - 1) },
+	};
+
+	return t->is_json ? write_json(&w, view, &conf, &sink, e)
+			  : write_pftrace(&w, view, &conf, &sink, e);
+}
