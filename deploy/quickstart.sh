@@ -5,11 +5,12 @@
 # three agents with different (injected) clock errors, starts work to record, captures two seconds, and
 # serves the result until Ctrl-C.
 #
-#   deploy/quickstart.sh [--once] [--json] [--jax] [--store s3] [--duration 2s] [--dir DIRECTORY]
+#   deploy/quickstart.sh [--once] [--json] [--jax] [--xprof] [--store s3] [--duration 2s] [--dir DIRECTORY]
 #
 #   --once       capture once, stop what was started, keep the session's directory, exit
 #   --json       one JSON document on stdout, everything else on stderr
 #   --jax        also run two real JAX jobs and capture their own profiles
+#   --xprof      also run XProf over the sessions; the page links each of them to it
 #   --store s3   keep sessions in a bucket of an S3 server that is started here (versitygw; built the first time, which takes
 #                minutes); the session is fetched from it
 #   --duration   how long to capture
@@ -17,7 +18,7 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-once=false json=false jax=false store=file duration=2s dir=$root/build/quickstart
+once=false json=false jax=false xprof=false store=file duration=2s dir=$root/build/quickstart
 
 usage() { sed -n '3,/^set /p' "$0" | sed -n 's/^# \{0,1\}//p'; }
 
@@ -26,6 +27,7 @@ while [ $# -gt 0 ]; do
 	--once) once=true ;;
 	--json) json=true ;;
 	--jax) jax=true ;;
+	--xprof) xprof=true ;;
 	--store) store=$2; shift ;;
 	--duration) duration=$2; shift ;;
 	--dir) dir=$2; shift ;;
@@ -37,12 +39,14 @@ done
 
 case $store in file | s3) ;; *) echo "quickstart: --store '$store': use file or s3" >&2; exit 2 ;; esac
 
+if $xprof && [ $store != file ]; then echo "quickstart: --xprof reads the store's folder: it does not go with --store $store" >&2; exit 2; fi
+
 note() { echo "quickstart: $*" >&2; }
 
 # ---- set-up ----
 
 "$root/tests/setup.sh" build >&2
-if $jax; then "$root/tests/setup.sh" jax >&2; fi
+if $jax || $xprof; then "$root/tests/setup.sh" jax >&2; fi
 if [ $store = s3 ]; then "$root/tests/servers.sh" install >&2; fi
 note "building (build/release)"
 (cd "$root" && cmake --preset release >/dev/null &&
@@ -57,7 +61,7 @@ port_is_free() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 base=7400
 until port_is_free $base && port_is_free $((base + 1)) && port_is_free $((base + 10)) &&
-	port_is_free $((base + 11)) && port_is_free $((base + 12)); do
+	port_is_free $((base + 11)) && port_is_free $((base + 12)) && port_is_free $((base + 14)); do
 	base=$((base + 20))
 	[ $base -lt 8400 ] || { note "no free ports between 7400 and 8400"; exit 1; }
 done
@@ -118,9 +122,17 @@ if [ $store = s3 ]; then
 	until_true 20 "the S3 server's start" port_is_taken $((base + 12))
 fi
 
+viewers=()
+if $xprof; then
+	note "starting XProf on port $((base + 14))"
+	mkdir -p "$dir/store/profiles"
+	run xprof "$root/.venv/bin/xprof" --logdir "$dir/store/profiles" --port $((base + 14)) --grpc_port $((base + 15))
+	viewers=(--xprof-url "http://127.0.0.1:$((base + 14))")
+fi
+
 note "starting the aggregator and three agents (logs in $dir/logs)"
 run aggregator "$bin/tutti-aggregator" --store "$store_url" --spool "$dir/spool-aggregator" \
-	--http 127.0.0.1:$base --grpc 127.0.0.1:$((base + 1)) --probe 127.0.0.1:$((base + 3))
+	--http 127.0.0.1:$base --grpc 127.0.0.1:$((base + 1)) --probe 127.0.0.1:$((base + 3)) "${viewers[@]}"
 until_true 20 "the aggregator's start" aggregator_is_ready
 
 # The aggregator alone has the keys: agents put their files into the bucket by its grants.
@@ -187,7 +199,12 @@ if $once; then
 	exit $status
 fi
 note "open $TUTTI_SERVER/s/$(jq -r .session <<<"$result") in a browser; the keys l and Enter lead to the late host"
-note "or in XProf: xprof --logdir $logdir --port 8791"
+if $xprof; then
+	until_true 120 "XProf's start" port_is_taken $((base + 14))
+	note "or in XProf, at http://127.0.0.1:$((base + 14)) (the page has a link)"
+else
+	note "or in XProf: xprof --logdir $logdir --port 8791"
+fi
 note "capture again with: TUTTI_SERVER=$TUTTI_SERVER $bin/tutti capture"
 note "serving until Ctrl-C"
 wait "${pids[0]}"

@@ -56,12 +56,23 @@ function showLink(isUp: boolean): void {
 export async function startLive(): Promise<void> {
   await ready;
   if (isSignedIn()) byId("link").after(el("button", { className: "tool", textContent: "Sign out", onclick: () => void signOut() }));
-  const events = new EventSource(eventsUrl), on = (kind: Kind, fn: (doc: any) => void): void => events.addEventListener(kind, (ev) => { last = Date.now(); fn(JSON.parse(ev.data)); });
+  document.addEventListener("visibilitychange", listen);
+  listen();
+}
+
+let events: EventSource | null = null;
+
+/* A browser has six connections to a server, for all its tabs together: one that nobody sees takes none. */
+function listen(): void {
+  events?.close();
+  events = null;
+  if (document.hidden) return;
+  const now = events = new EventSource(eventsUrl), on = (kind: Kind, fn: (doc: any) => void): void => now.addEventListener(kind, (ev) => { last = Date.now(); fn(JSON.parse(ev.data)); });
   events.onopen = () => { last = Date.now(); showLink(true); tell("sessions", null); };
   events.onerror = () => showLink(false);
   on("hosts", takeHosts);
   on("capture", (c) => takeCapture(c, true));
   on("sessions", (doc) => tell("sessions", doc));
   api("hosts").then(takeHosts, () => undefined);
-  api("captures").then((doc: { captures: Capture[] }) => doc.captures.forEach((c) => takeCapture(c)), () => undefined);
+  api("captures").then((doc: { captures: Capture[] }) => doc.captures.forEach((c) => takeCapture(c, captures.has(c.session) && !hasEnded(captures.get(c.session)!))), () => undefined);
 }

@@ -5,6 +5,7 @@ import { progressText, className } from "./capture/progress";
 import { showProgress } from "./capture/dialog";
 import { byId, copy, el, fill } from "./dom";
 import { ago, bytes, count, plural, time } from "./format";
+import { xprofAddress } from "./viewers";
 import { type Capture, captures, hasEnded, onLive, type Result } from "./live";
 
 interface Summary { session: string; run: string; duration_ns: number; hosts: number; complete: number; partial: number; failed: number; bytes: number; pinned?: boolean }
@@ -112,6 +113,7 @@ function row(s: Summary): HTMLTableRowElement {
       verb("copy link", "The address of its timeline", () => copy(new URL(address, location.href).href)),
       s.pinned ? el("span", { className: "soft", textContent: "pinned", title: "It stays until it is unpinned: tutti pin --remove" }) : verb("delete", "Del", () => remove(s.session))));
   tr.dataset.session = s.session;
+  void xprofAddress(s.session, s.run).then((href) => { if (href) tr.cells[tr.cells.length - 1].prepend(el("a", { href, textContent: "XProf", title: "Open it in XProf", target: "_blank", rel: "noopener" })); });
   return tr;
 }
 

@@ -5,9 +5,9 @@ import shutil
 from lib import traces
 from lib.cluster import SkipTest, wait_until
 
-def capture(c, hosts=2, **job):
-    """A session of hosts with a training job each; the last one's devices are late by 20 ms."""
-    c.aggregator()
+def capture(c, hosts=2, flags=(), **job):
+    """A session of hosts with a training job each; the last one's devices are late by 20 ms. `flags` are the aggregator's."""
+    c.aggregator(*flags)
     files = [c.dir / f"job-{i}.pb" for i in range(hosts)]
     for i, file in enumerate(files):
         file.write_bytes(traces.job(seed=i, late_ps=20_000_000_000 if i == hosts - 1 else 0, **job))

@@ -75,6 +75,11 @@ export class Model {
     this.layOut();
   }
 
+  /** All groups of so many tracks that tiles have, file by file. */
+  groups(size: number): { file: number; group: number }[] {
+    return [...this.tracks].flatMap(([file, n]) => Array.from({ length: Math.ceil(n / size) }, (_, group) => ({ file, group })));
+  }
+
   tracksOf(file: number): number { return this.tracks.get(file) ?? 0; }
 
   /** Hosts and planes begin open or closed; tracks begin with their first lanes. */

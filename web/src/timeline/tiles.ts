@@ -4,6 +4,7 @@ import { send } from "../api";
 
 export const BUCKETS = 1024, GROUP = 16, MAX_SHIFT = 50;
 const KEPT_BYTES = 128e6, UNDER_WAY = 6;
+const BASE_BUCKETS = 64, BASE_ROWS = 6, BASE_GROUPS = 512, BASE_UNDER_WAY = 2; // of 200 tracks half a megabyte
 
 /** The columns of docs/viewer.md (row: and << 16 how busy, of 65535); track i of the group has the entries from ends[i - 1] (or 0) to ends[i]. */
 export interface Tile {
@@ -70,6 +71,9 @@ export class Tiles {
   private readonly kept = new Map<string, Tile>(); // the one that was used longest ago first
   private readonly underWay = new Map<string, AbortController>();
   private readonly failed = new Map<string, number>();
+  private readonly base = new Map<string, Tile>(); // coarse ones of the whole session: they stay, so that no row is ever empty
+  private toBase: Want[] = [];
+  private readonly basing = new Set<string>(); // the keys of those
   private wanted: Want[] = [];
   private bytes = 0;
   failure = "";
@@ -79,15 +83,27 @@ export class Tiles {
   /** `expected`: how many tracks a tile of the group has by now. A tile that has fewer was made while the session was indexed. */
   constructor(private readonly session: string, public build: string, private readonly expected: (file: number, group: number) => number, private readonly onChange: (stale: boolean) => void) {}
 
-  get isIdle(): boolean { return !this.underWay.size && !this.wanted.length; }
-  get waiting(): number { return this.underWay.size + this.wanted.length; }
+  get isIdle(): boolean { return !this.waiting; }
+  get waiting(): number { return [...this.underWay.keys()].filter((k) => !this.basing.has(k)).length + this.wanted.length; }
+
+  /** Coarse tiles of all these groups, which cover the session from begin to end: fetched when nothing else is wanted. */
+  keepBase(groups: { file: number; group: number }[], beginPs: number, endPs: number): void {
+    const shift = Math.min(MAX_SHIFT, Math.ceil(Math.log2(Math.max(1, (endPs - beginPs) / BASE_BUCKETS)))), size = BUCKETS * 2 ** shift;
+    this.toBase = groups.slice(0, BASE_GROUPS).flatMap(({ file, group }) => {
+      const out: Want[] = [];
+      for (let index = Math.floor(beginPs / size); index * size < endPs; index++) out.push({ key: `${file}/${group}/${shift}/${index}`, file, group, shift, index });
+      return out;
+    });
+    this.toBase.forEach((w) => this.basing.add(w.key));
+    this.pump();
+  }
 
   /** What the next picture needs: requests of the last one that it does not need end. */
   begin(): void { this.wanted = []; }
 
   end(): void {
     const now = new Set(this.wanted.map((w) => w.key));
-    for (const [key, abort] of this.underWay) if (!now.has(key)) abort.abort();
+    for (const [key, abort] of this.underWay) if (!now.has(key) && !this.basing.has(key)) abort.abort();
     this.wanted = this.wanted.filter((w) => !this.underWay.has(w.key));
     this.pump();
   }
@@ -108,15 +124,15 @@ export class Tiles {
 
   private use(key: string): Tile | undefined {
     const tile = this.kept.get(key);
-    if (tile) {
-      this.kept.delete(key);
-      this.kept.set(key, tile);
-    }
+    if (!tile) return this.base.get(key);
+    this.kept.delete(key);
+    this.kept.set(key, tile);
     return tile;
   }
 
   private pump(): void {
     while (this.underWay.size < UNDER_WAY && this.wanted.length) this.fetch(this.wanted.shift()!);
+    while (this.underWay.size < BASE_UNDER_WAY && !this.waiting && this.toBase.length) this.fetch(this.toBase.shift()!);
   }
 
   private async fetch(w: Want): Promise<void> {
@@ -124,13 +140,14 @@ export class Tiles {
     let stale = false;
     this.underWay.set(w.key, abort);
     try {
-      const answer = await send(`sessions/${this.session}/view/tile?build=${this.build}&file=${w.file}&group=${w.group}&shift=${w.shift}&index=${w.index}&rows=0`,
+      const answer = await send(`sessions/${this.session}/view/tile?build=${this.build}&file=${w.file}&group=${w.group}&shift=${w.shift}&index=${w.index}&rows=${this.basing.has(w.key) ? BASE_ROWS : 0}`,
         { signal: abort.signal });
       stale = answer.status === 409;
       if (!answer.ok) throw new Error((await answer.json()).error);
       const data = await answer.arrayBuffer();
       this.received += data.byteLength;
-      this.keep(w.key, decode(data, w.shift, w.index));
+      if (this.basing.has(w.key)) this.base.set(w.key, decode(data, w.shift, w.index));
+      else this.keep(w.key, decode(data, w.shift, w.index));
       this.serverMs = Number(/dur=([\d.]+)/.exec(answer.headers.get("Server-Timing") ?? "")?.[1] ?? 0);
       this.failure = "";
     } catch (e) {

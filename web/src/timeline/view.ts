@@ -4,6 +4,7 @@ import { api } from "../api";
 import { byId, el } from "../dom";
 import { bytes, count, plural, span } from "../format";
 import { onTheme } from "../theme";
+import { openInPerfetto, TooLarge, viewers, xprofAddress } from "../viewers";
 import { addressOf, placesOf, restore } from "./address";
 import { type DurationsDoc, type FlameDoc, sampledTracks, showDurations, showFlame } from "./analysis";
 import { type Mark, Picture, type Scene, type Selected } from "./draw";
@@ -18,7 +19,8 @@ import { GROUP, Tiles } from "./tiles";
 
 type Tool = "select" | "pan" | "zoom" | "time";
 export const TOOLS: [Tool, string, string, string][] = [["select", "1", "!", "Select"], ["pan", "2", "@", "Pan"], ["zoom", "3", "#", "Zoom"], ["time", "4", "$", "Measure"]];
-const MIN_SPAN_PS = 1000, ASKED_TRACKS = 700, NOTE_MS = 5000;
+const PERFETTO_EVENTS = 600_000;
+const MIN_SPAN_PS = 1000, AROUND_PS = 1e8, /* what is shown of an instant's surroundings */ ASKED_TRACKS = 700, NOTE_MS = 5000;
 const COLLECTIVE = "all-?reduce|all-?gather|reduce-?scatter|all-?to-?all|nccl", STEP = "^(train|step|ProfilerStep)";
 
 /* What is compared with the next box. */
@@ -69,6 +71,12 @@ export class View {
     this.showFrame(catalogue);
     this.restore(query);
     this.resize();
+    this.keepBase();
+  }
+
+  /* Once all is indexed. */
+  private keepBase(): void {
+    if (this.model.doc.state === "ready") this.tiles.keepBase(this.model.groups(GROUP), this.model.beginPs, this.model.endPs);
   }
 
   /** More of the session is indexed: the window stays where it is, or shows the whole of it as before. */
@@ -80,6 +88,7 @@ export class View {
     if (wasWhole) this.move(this.model.beginPs, this.model.endPs);
     else this.move(s.t0, s.t1);
     if (doc.state !== "ready") return;
+    this.keepBase();
     if (this.wanted) this.search.find(this.wanted);
     if (!s.selected.length) this.selectAll(placesOf(this.query)); // their tracks may not have been there
   }
@@ -131,6 +140,43 @@ export class View {
     this.choose("select");
     this.showNotices(doc);
     hide();
+    void this.showViewers(doc);
+  }
+
+  /* Other viewers, as far as there are any. An address with `perfetto=1` asks for a click: browsers open no window without one. */
+  private async showViewers(doc: Catalogue): Promise<void> {
+    const wanted = this.query.has("perfetto"), { perfetto } = await viewers(), xprof = await xprofAddress(doc.session, doc.run), tool = (textContent: string, title: string): object => ({ className: "tool", textContent, title });
+    if (this.off.signal.aborted) return;
+    const open = (): void => void this.openPerfetto(perfetto, this.scene.t0, this.scene.t1);
+    if (perfetto) byId("v-tools").append(el("button", { ...tool("Perfetto", "Open the window that is shown in Perfetto"), id: "v-perfetto", onclick: open }));
+    if (xprof) byId("v-tools").append(el("a", { ...tool("XProf", "Open the session in XProf"), className: "button tool", id: "v-xprof", href: xprof, target: "_blank", rel: "noopener" }));
+    if (wanted && perfetto) this.offer("This link opens the window in Perfetto. ", "Open it", open);
+    this.resize();
+  }
+
+  private offer(text: string, verb: string, act: () => void): void {
+    const p = el("p", {}, text, el("button", { className: "link", textContent: verb, onclick: () => { p.remove(); this.resize(); act(); } }));
+    byId("v-notices").append(p);
+    this.resize();
+  }
+
+  private async openPerfetto(url: string, fromPs: number, toPs: number): Promise<void> {
+    const { session, build, t0_ns } = this.model.doc;
+    try {
+      await openInPerfetto(url, { session, build, t0_ns, fromPs, toPs }, (text) => this.note(text));
+    } catch (e) {
+      this.note((e as Error).message);
+      if (e instanceof TooLarge) await this.offerLess(url, fromPs, toPs);
+    }
+  }
+
+  /* A window in the middle that has some 60 MB: an event is 34 bytes there, and more with args. */
+  private async offerLess(url: string, fromPs: number, toPs: number): Promise<void> {
+    const sums = await this.ask<SelectionDoc>("selection", { from_ps: Math.round(fromPs), to_ps: Math.round(toPs), tracks: "all" });
+    if (!sums) return;
+    const half = (toPs - fromPs) / 2 * Math.min(0.5, PERFETTO_EVENTS / Math.max(1, sums.count)), middle = (fromPs + toPs) / 2;
+    this.offer(`${span(toPs - fromPs)} with ${plural(sums.count, "event")} are too much for Perfetto: it is given 100 MB at most. `, `Open the ${span(Math.round(2 * half))} in the middle`,
+      () => { this.store(true); this.move(middle - half, middle + half); void this.openPerfetto(url, middle - half, middle + half); });
   }
 
   private showNotices(doc: Catalogue): void {
@@ -202,7 +248,7 @@ export class View {
   }
 
   frameOn(fromPs: number, toPs: number): void {
-    const margin = Math.max((toPs - fromPs) * 0.1, MIN_SPAN_PS);
+    const size = this.scene.t1 - this.scene.t0, margin = toPs - fromPs < MIN_SPAN_PS ? Math.min(size, AROUND_PS) / 2 : (toPs - fromPs) * 0.1;
     this.store(true);
     this.move(fromPs - margin, toPs + margin);
   }
