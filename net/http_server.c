@@ -381,17 +381,19 @@ static void on_connection(void *arg, struct MHD_Connection *conn, void **place,
 			  enum MHD_ConnectionNotificationCode code)
 {
 	struct http_server *s = arg;
-	const union MHD_ConnectionInfo *address, *fd;
+	const union MHD_ConnectionInfo *info;
+	const struct sockaddr *address;
 
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
 		if (*place)
 			end_connection(s, *place);
 		return;
 	}
-	address = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-	fd = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CONNECTION_FD);
-	*place = address && fd ? http_conn_begin(s->conns, address->client_addr, fd->connect_fd)
-			       : NULL;
+	/* libmicrohttpd 1.0 keeps one answer a connection: the next question overwrites it. */
+	info = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	address = info ? info->client_addr : NULL;
+	info = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CONNECTION_FD);
+	*place = address && info ? http_conn_begin(s->conns, address, info->connect_fd) : NULL;
 }
 
 /* Called when the headers are there, for each piece of the body, when all is there, and again after
