@@ -145,7 +145,9 @@ check_release() {
 	mkdir "$root/tmp/debs"
 	cp "$folder/$release.deb"/*.deb "$root/tmp/debs"
 	say "installing on $release: $(cd "$root/tmp/debs" && echo *.deb)"
-	in_root "$root" host bash -euc 'apt-get -qq update; apt-get -y -qq --no-install-recommends install /tmp/debs/*.deb' >"$folder/$release.install" 2>&1 ||
+	in_root "$root" host bash -euc 'apt-get -qq update; 
+		# a run that failed has left packages of the same version
+		apt-get -y -qq --no-install-recommends --reinstall install /tmp/debs/*.deb' >"$folder/$release.install" 2>&1 ||
 		{ tail -n 20 "$folder/$release.install"; fail "the packages do not install on $release"; }
 	in_root "$root" own bash -euc "$(declare -f setting run_unit wait_for capabilities inside); inside" ||
 		fail "the packages do not run on $release"
