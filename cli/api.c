@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "base/secret.h"
+#include "cli/login.h"
 #include "net/http_client.h"
 
 #define CALL_TIMEOUT_NS (60 * NS_PER_S)
@@ -78,7 +79,7 @@ static char *url_of(const struct api_conf *conf, const char *path)
 	return xasprintf("%.*s%s", (int)len, conf->server, path);
 }
 
-/* A call of the URL, with the caller's certificate, but without the token. */
+/* A call of the URL, with the caller's certificate; the token is api_load_token()'s. */
 static struct http_call make_call(const struct api_conf *conf, const char *method, const char *url)
 {
 	return (struct http_call){
@@ -90,12 +91,12 @@ static struct http_call make_call(const struct api_conf *conf, const char *metho
 	};
 }
 
-/* `*token` is NULL if there is no file; the caller frees it with secret_free(). */
-static int load_token(const struct api_conf *conf, char **token, struct err *e)
+int api_load_token(const struct api_conf *conf, char **token, struct err *e)
 {
-	if (!conf->token_file || !*conf->token_file)
-		return 0;
-	return secret_load(token, conf->token_file, e);
+	*token = NULL;
+	if (conf->token_file && *conf->token_file)
+		return secret_load(token, conf->token_file, e);
+	return conf->place ? login_token(conf->place, token, e) : 0;
 }
 
 int api_send(const struct api_conf *conf, const char *method, const char *path, const void *body,
@@ -107,7 +108,7 @@ int api_send(const struct api_conf *conf, const char *method, const char *path, 
 	json_t *doc = NULL;
 	int status;
 	struct http_call call = make_call(conf, method, url);
-	int rc = load_token(conf, &token, e);
+	int rc = api_load_token(conf, &token, e);
 
 	call.timeout_ns = timeout_ns;
 	call.body = body;
@@ -188,16 +189,19 @@ int api_events(const struct api_conf *conf, const char *path,
 {
 	char *url = url_of(conf, path);
 	struct events ev = { fn, waiting, arg };
-	int status, rc;
+	char *token = NULL;
+	int status, rc = api_load_token(conf, &token, e);
 	struct http_call call = make_call(conf, "GET", url);
 
 	call.waiting = on_waiting;
+	call.token = token;
 	call.arg = &ev;
-	rc = http_events(&call, &status, on_event, &ev, e);
-
+	if (!rc)
+		rc = http_events(&call, &status, on_event, &ev, e);
 	if (!rc && status / 100 != 2)
 		rc = err_set(e, status == 404 ? ERR_NOT_FOUND : ERR_PEER, "%s answered %d", url,
 			     status);
+	secret_free(token);
 	free(url);
 	return rc;
 }
@@ -222,13 +226,16 @@ int api_download(const struct api_conf *conf, const char *path, const char *file
 	struct buf answer = BUF_INIT;
 	struct download d = { .fd = -1, .part = part, .e = e };
 	struct http_call call = make_call(conf, "GET", url);
+	char *token = NULL;
 	int status;
-	int rc = 0;
+	int rc = api_load_token(conf, &token, e);
 
 	call.piece = on_piece;
+	call.token = token;
 	call.arg = &d;
-	d.fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	if (d.fd < 0)
+	if (!rc)
+		d.fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (!rc && d.fd < 0)
 		rc = err_errno(e, "%s", part);
 	if (!rc)
 		rc = http_call(&call, &status, &answer, e);
@@ -241,6 +248,7 @@ int api_download(const struct api_conf *conf, const char *path, const char *file
 	if (rc)
 		unlink(part);
 	buf_release(&answer);
+	secret_free(token);
 	free(part);
 	free(url);
 	return rc;
@@ -268,13 +276,16 @@ int api_download_rest(const struct api_conf *conf, const char *path, const char 
 	struct http_call call = make_call(conf, "GET", url);
 	char range[32];
 	struct stat st = { 0 };
-	int status, rc = 0;
+	char *token = NULL;
+	int status, rc = api_load_token(conf, &token, e);
 
 	call.piece = on_piece;
+	call.token = token;
 	call.arg = &d;
 	call.range = range;
-	d.fd = open(part, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-	if (d.fd < 0 || fstat(d.fd, &st))
+	if (!rc)
+		d.fd = open(part, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	if (!rc && (d.fd < 0 || fstat(d.fd, &st)))
 		rc = err_errno(e, "%s", part);
 	snprintf(range, sizeof(range), "%lld-", (long long)st.st_size);
 	if (!st.st_size)
@@ -286,6 +297,7 @@ int api_download_rest(const struct api_conf *conf, const char *path, const char 
 	if (d.fd >= 0 && close(d.fd) && !rc)
 		rc = err_errno(e, "%s", part);
 	buf_release(&answer);
+	secret_free(token);
 	free(url);
 	return rc;
 }

@@ -15,6 +15,8 @@
 #include "base/err.h"
 #include "json/json_text.h"
 
+struct login_place;
+
 /* Flags of every verb that calls the aggregator; the first member of the verb's struct. */
 struct api_conf {
 	char *server;
@@ -23,6 +25,8 @@ struct api_conf {
 	char *cert, *key;
 	char *token_file;
 	bool json;
+	const struct login_place *
+		place; /* whose sign-in is used where there is no token file; no flag: main.c sets it */
 };
 
 #define API_FIELDS(T) \
@@ -74,6 +78,10 @@ MUST_CHECK int api_download_rest(const struct api_conf *conf, const char *path, 
 
 /* A word as part of a URL; the caller frees it with free(). */
 char *api_escape(const char *word);
+
+/* What a call shows: the token file's secret, else the token of the context's sign-in; NULL if there is neither. The caller frees it with
+ * secret_free(). Any thread. */
+MUST_CHECK int api_load_token(const struct api_conf *conf, char **token, struct err *e);
 
 /* One JSON document and a newline on stdout. */
 void api_print(const json_t *doc);

@@ -49,6 +49,6 @@ extern const struct cmd cmd_store, cmd_pin, cmd_unpin, cmd_fetch, cmd_share;
 extern const struct cmd cmd_stop, cmd_cancel, cmd_retry;
 extern const struct cmd cmd_mark, cmd_start, cmd_status;
 extern const struct cmd cmd_audit;
-extern const struct cmd cmd_inspect, cmd_doctor, cmd_context, cmd_connect;
+extern const struct cmd cmd_inspect, cmd_doctor, cmd_context, cmd_connect, cmd_login, cmd_logout;
 
 #endif

@@ -9,6 +9,7 @@
 #include "cli/api.h"
 #include "cli/cmd.h"
 #include "cli/context.h"
+#include "cli/login.h"
 #include "cli/table.h"
 #include "json/json_text.h"
 
@@ -115,7 +116,8 @@ static int drop(json_t *doc, const char *name, struct err *e)
 	json_object_del(json_object_get(doc, "contexts"), name);
 	if (!strcmp(json_get_text(doc, "current"), name))
 		json_put_text(doc, "current", "");
-	return contexts_store(doc, e);
+	rc = login_remove(name, NULL, e);
+	return rc ? rc : contexts_store(doc, e);
 }
 
 static int list(const json_t *doc, const struct conf *conf, struct err *e)

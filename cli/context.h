@@ -14,6 +14,11 @@
 
 #include "base/err.h"
 
+#define CONTEXT_NAME_BYTES 64
+
+/* Where the file is; the caller frees it. */
+char *contexts_path(void);
+
 /* {"current": NAME or "", "contexts": {NAME: {"server", "ca", "cert", "key", "token_file"}}}; a new reference. An empty
  * one if there is no file. ERR_DENIED for a file that others can open, ERR_INVALID for one that is not such a document. */
 MUST_CHECK int contexts_load(json_t **out, struct err *e);
@@ -24,8 +29,8 @@ MUST_CHECK int contexts_store(const json_t *doc, struct err *e);
 /* A context's name: letters, digits, '.', '_', '-'. */
 bool context_name_is_good(const char *name);
 
-/* Sets TUTTI_SERVER and so on from the context `name`, or from the current one if it is NULL. Does nothing if TUTTI_SERVER
- * is set, or if there is no current context. ERR_NOT_FOUND for a name that is none. */
-MUST_CHECK int context_apply(const char *name, struct err *e);
+/* Sets TUTTI_SERVER and so on from the context `name`, or from the current one if it is NULL; `used` gets its name. Does
+ * nothing, and `used` is "", if TUTTI_SERVER is set, or if there is no current context. ERR_NOT_FOUND for a name that is none. */
+MUST_CHECK int context_apply(const char *name, char used[CONTEXT_NAME_BYTES], struct err *e);
 
 #endif

@@ -27,13 +27,12 @@ static int get(const struct doctor *d, const char *path, struct buf *answer, str
 				  .cert_file = api->cert,
 				  .key_file = api->key,
 				  .timeout_ns = CALL_NS };
-	int status = 0, rc = 0;
+	int status = 0, rc;
 
 	while (len && api->server[len - 1] == '/')
 		len--;
 	url = xasprintf("%.*s%s", (int)len, api->server, path);
-	if (api->token_file && *api->token_file)
-		rc = secret_load(&token, api->token_file, e);
+	rc = api_load_token(api, &token, e);
 	call.url = url;
 	call.token = token;
 	if (!rc)

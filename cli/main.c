@@ -11,11 +11,11 @@
 #include "cli/reach.h"
 
 static const struct cmd *const commands[] = {
-	&cmd_capture, &cmd_snapshot, &cmd_stop,	   &cmd_cancel,	 &cmd_retry, &cmd_hosts,
-	&cmd_clock,   &cmd_sessions, &cmd_show,	   &cmd_delete,	 &cmd_pin,   &cmd_unpin,
-	&cmd_export,  &cmd_fetch,    &cmd_share,   &cmd_import,	 &cmd_mark,  &cmd_start,
-	&cmd_status,  &cmd_store,    &cmd_audit,   &cmd_inspect, &cmd_pods,  &cmd_jobs,
-	&cmd_doctor,  &cmd_context,  &cmd_connect,
+	&cmd_capture, &cmd_snapshot, &cmd_stop,	   &cmd_cancel,	 &cmd_retry,  &cmd_hosts,
+	&cmd_clock,   &cmd_sessions, &cmd_show,	   &cmd_delete,	 &cmd_pin,    &cmd_unpin,
+	&cmd_export,  &cmd_fetch,    &cmd_share,   &cmd_import,	 &cmd_mark,   &cmd_start,
+	&cmd_status,  &cmd_store,    &cmd_audit,   &cmd_inspect, &cmd_pods,   &cmd_jobs,
+	&cmd_doctor,  &cmd_context,  &cmd_connect, &cmd_login,	 &cmd_logout,
 };
 
 static void usage(FILE *out)
@@ -92,14 +92,16 @@ static int run_command(const struct cmd *cmd, int argc, char **argv, struct err 
 	int flags_end = find_flags_end(argc, argv);
 	bool has_command = flags_end < argc;
 	enum conf_action action;
-	struct forward forward;
+	struct reached reached;
 	int rc;
 
 	expand_short_flags(flags_end, argv);
-	rc = reach_server(cmd, flags_end, argv, &forward, e);
+	rc = reach_server(cmd, flags_end, argv, &reached, e);
 	if (rc)
 		goto out;
 	rc = conf_load(conf, &table, &argc, argv, &action, e);
+	if (calls_server(cmd))
+		((struct api_conf *)conf)->place = &reached.place;
 	if (!rc && action == CONF_RUN && cmd->runs_command && argc && !has_command)
 		rc = err_set(e, ERR_INVALID, "put -- before the command: tutti %s %s", cmd->name,
 			     cmd->args);
@@ -110,7 +112,7 @@ static int run_command(const struct cmd *cmd, int argc, char **argv, struct err 
 	else if (!rc && !(rc = check_args(cmd, argc, e)))
 		rc = cmd->run(conf, argc, argv, e);
 	conf_release(conf, &table);
-	forward_end(&forward);
+	forward_end(&reached.forward);
 out:
 	free(conf);
 	free(prog);

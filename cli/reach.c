@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/reach.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,13 +28,18 @@ static const char *find_flag(int argc, char **argv, const char *flag, int *at)
 	return NULL;
 }
 
-static bool calls_server(const struct cmd *cmd, int argc, char **argv)
+bool calls_server(const struct cmd *cmd)
+{
+	for (const struct conf_field *f = cmd->fields; f && f->member; f++)
+		if (!strcmp(f->member, "api.server"))
+			return true;
+	return false;
+}
+
+static bool asks_for_help(int argc, char **argv)
 {
 	for (int i = 0; i < argc; i++)
 		if (!strcmp(argv[i], "--help"))
-			return false;
-	for (const struct conf_field *f = cmd->fields; f && f->member; f++)
-		if (!strcmp(f->member, "api.server"))
 			return true;
 	return false;
 }
@@ -55,26 +59,35 @@ static int forward_flag(char **argv, int at, const char *value, struct forward *
 	return 0;
 }
 
-int reach_server(const struct cmd *cmd, int argc, char **argv, struct forward *f, struct err *e)
+static int reach_context(const char *context, struct reached *r, struct err *e)
+{
+	int rc = context_apply(context, r->place.context, e);
+	const char *server = getenv("TUTTI_SERVER");
+
+	if (rc || !server)
+		return rc;
+	if (*r->place.context)
+		snprintf(r->place.server, sizeof(r->place.server), "%s", server);
+	if (forward_is_wanted(server)) {
+		rc = forward_begin(&r->forward, server, e);
+		if (!rc)
+			setenv("TUTTI_SERVER", r->forward.url, 1);
+	}
+	return rc;
+}
+
+int reach_server(const struct cmd *cmd, int argc, char **argv, struct reached *r, struct err *e)
 {
 	const char *context, *server;
-	int at, rc;
+	int at;
 
-	*f = (struct forward){ 0 };
-	if (!calls_server(cmd, argc, argv))
+	*r = (struct reached){ 0 };
+	if (!calls_server(cmd) || asks_for_help(argc, argv))
 		return 0;
 	server = find_flag(argc, argv, SERVER, &at);
 	if (server)
-		return forward_is_wanted(server) ? forward_flag(argv, at, server, f, e) : 0;
+		return forward_is_wanted(server) ? forward_flag(argv, at, server, &r->forward, e)
+						 : 0;
 	context = find_flag(argc, argv, "--context", &at);
-	if (!context)
-		context = getenv("TUTTI_CONTEXT");
-	rc = context_apply(context, e);
-	server = getenv("TUTTI_SERVER");
-	if (!rc && server && forward_is_wanted(server)) {
-		rc = forward_begin(f, server, e);
-		if (!rc)
-			setenv("TUTTI_SERVER", f->url, 1);
-	}
-	return rc;
+	return reach_context(context ? context : getenv("TUTTI_CONTEXT"), r, e);
 }

@@ -69,6 +69,26 @@ bool address_is_loopback(const char *host)
 	return !strcasecmp(host, "localhost");
 }
 
+int address_check_url(const char *url, const char *what, struct err *e)
+{
+	char host[ADDRESS_HOST_BYTES];
+	size_t len;
+
+	if (!strncmp(url, "https://", 8))
+		return 0;
+	if (!strncmp(url, "http://", 7)) {
+		len = strcspn(url + 7, ":/?#");
+		/* "127.0.0.1:1@example.com" is a name with a password, at another host */
+		if (len < sizeof(host) && !memchr(url + 7, '@', strcspn(url + 7, "/?#"))) {
+			memcpy(host, url + 7, len);
+			host[len] = '\0';
+			if (address_is_loopback(host))
+				return 0;
+		}
+	}
+	return err_set(e, ERR_INVALID, "%s '%.100s': use https", what, url);
+}
+
 int address_check_listener(const char *address, bool has_tls, bool insecure, struct err *e)
 {
 	char host[ADDRESS_HOST_BYTES];

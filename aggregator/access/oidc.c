@@ -79,26 +79,6 @@ static int read_grant(struct grant *g, const char *text, struct err *e)
 	return rc ? err_prefix(e, "oidc-grant '%.80s'", text) : 0;
 }
 
-/* Whoever can change what the provider answers chooses the keys. */
-static int check_url(const char *url, const char *what, struct err *e)
-{
-	char host[ADDRESS_HOST_BYTES];
-	size_t len;
-
-	if (!strncmp(url, "https://", 8))
-		return 0;
-	if (!strncmp(url, "http://", 7)) {
-		len = strcspn(url + 7, ":/");
-		if (len < sizeof(host)) {
-			memcpy(host, url + 7, len);
-			host[len] = '\0';
-			if (address_is_loopback(host))
-				return 0;
-		}
-	}
-	return err_set(e, ERR_INVALID, "%s '%.100s': use https", what, url);
-}
-
 static int check_env(const struct oidc_env *env, struct err *e)
 {
 	if (!env->audience || !*env->audience)
@@ -107,7 +87,7 @@ static int check_env(const struct oidc_env *env, struct err *e)
 		return err_set(e, ERR_INVALID,
 			       "oidc-issuer needs --oidc-grant GROUP=ROLE, at most %d of them",
 			       OIDC_GRANTS_MOST);
-	return check_url(env->issuer, "oidc-issuer", e);
+	return address_check_url(env->issuer, "oidc-issuer", e);
 }
 
 int oidc_new(struct oidc **out, const struct oidc_env *env, struct err *e)
@@ -237,7 +217,8 @@ static int discover(struct oidc *o, char **keys_url, struct err *e)
 		rc = err_set(e, ERR_PEER, "the OpenID provider calls itself '%.100s'",
 			     json_get_text(doc, "issuer"));
 	if (!rc)
-		rc = check_url(json_get_text(doc, "jwks_uri"), "the provider's jwks_uri", e);
+		rc = address_check_url(json_get_text(doc, "jwks_uri"), "the provider's jwks_uri",
+				       e);
 	if (!rc)
 		*keys_url = xstrdup(json_get_text(doc, "jwks_uri"));
 	json_decref(doc);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An OpenID provider as far as its keys go, which signs whatever a test wants it to."""
+"""An OpenID provider: its keys, with which it signs whatever a test wants it to, and the device flow, in which each question for a token
+takes the next of the answers that a test has prepared."""
 import base64
 import hashlib
 import hmac
@@ -7,6 +8,7 @@ import http.server
 import json
 import threading
 import time
+import urllib.parse
 
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
@@ -50,6 +52,9 @@ class FakeIssuer:
     def __init__(self):
         self.keys = [Key("RS256", "rsa-1"), Key("ES256", "ec-1")]
         self.fetches, self.documents = 0, {}
+        self.answers = []  # to questions for a token: the name of an error, a document, bytes, or a function that makes one; then a token
+        self.asked, self.revoked = [], []  # forms
+        self.device, self.life, self.has_refresh = {}, 300, True
         issuer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -63,9 +68,22 @@ class FakeIssuer:
                 self.end_headers()
                 self.wfile.write(text)
 
+            def do_POST(self):
+                form = dict(urllib.parse.parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+                doc = issuer.answer_form(self.path, form)
+                text = doc if isinstance(doc, bytes) else json.dumps(doc).encode()
+                self.send_response(400 if isinstance(doc, dict) and "error" in doc else 200)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                try:
+                    self.wfile.write(text)
+                except OSError:  # a reader who has enough
+                    self.close_connection = True
+
             def log_message(self, *_):
                 pass
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.handle_error = lambda *_: None  # readers who have enough
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
@@ -75,11 +93,29 @@ class FakeIssuer:
 
     def answer(self, path):
         if path == "/.well-known/openid-configuration":
-            return {"issuer": self.url, "jwks_uri": self.url + "/keys", **self.documents}
+            return {"issuer": self.url, "jwks_uri": self.url + "/keys", "device_authorization_endpoint": self.url + "/device",
+                    "token_endpoint": self.url + "/token", "revocation_endpoint": self.url + "/revoke", **self.documents}
         if path == "/keys":
             self.fetches += 1
             return {"keys": [k if isinstance(k, dict) else k.public() for k in self.keys]}
         return None
+
+    def answer_form(self, path, form):
+        if path == "/device":
+            return {"device_code": "device-1", "user_code": "WDJB-MJHT", "verification_uri": self.url + "/go", "expires_in": 60, "interval": 1, **self.device}
+        if path == "/revoke":
+            self.revoked.append(form["token"])
+            return {}
+        self.asked.append(form)
+        answer = self.answers.pop(0) if self.answers else self.tokens()
+        answer = answer() if callable(answer) else answer
+        return {"error": answer, "error_description": f"because: {answer}"} if isinstance(answer, str) else answer
+
+    def tokens(self, **claims):
+        now = int(time.time())
+        answer = {"access_token": f"opaque-{len(self.asked)}", "token_type": "Bearer", "expires_in": self.life,
+                  "id_token": self.token(**{"exp": now + self.life, "jti": str(len(self.asked)), **claims})}
+        return {**answer, "refresh_token": f"refresh-{len(self.asked)}"} if self.has_refresh else answer
 
     def token(self, key=None, head=(), alg=None, **claims):
         """A claim that is None is left out."""
