@@ -18,7 +18,7 @@
 struct edge {
 	int64_t session_ns; /* 0 = there is none */
 	int64_t raw_ns; /* events from this instant on are after the edge */
-	int64_t bound_ns; /* of the model that placed it */
+	int64_t bound_ns; /* of the model that placed it; more if the order of edges moved it further */
 };
 
 struct edges {
@@ -32,7 +32,8 @@ struct window_edges {
 };
 
 /* The edges of a window: kept ones, if `m` allows them within the bounds; else new ones, which `m` places and
- * which are kept. None if the host slept during the whole window. */
+ * which are kept. The raw times of edges are in the order of their session times, at least 1 ns apart, as far as `m`
+ * allows the kept ones: a window in which the host slept, or of which `m` assumes it, is cut to 1 ns. */
 struct window_edges edges_place(struct edges *all, const struct clock_model *m, int64_t t0_ns,
 				int64_t t1_ns);
 

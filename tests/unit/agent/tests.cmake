@@ -80,6 +80,7 @@ fuzz_test(nvtx SRC ${CMAKE_SOURCE_DIR}/inject/nvtx.c USES base)
 set(core_fixture ${CMAKE_SOURCE_DIR}/tests/unit/agent/core_fixture.c)
 unit_test(agent/conf_test PURE USES agent_tracers agent_tracer agent_conf SRC ${CMAKE_SOURCE_DIR}/agent/tracers.c)
 unit_test(agent/capture/assemble_test PURE USES agent_capture)
+unit_test(agent/capture/edges_test PURE USES agent_capture)
 unit_test(agent/capture/capture_clock_test VIRTUAL USES agent_capture agent_conf SRC ${core_fixture})
 unit_test(agent/capture/capture_test VIRTUAL USES agent_capture agent_conf SRC ${core_fixture})
 unit_test(agent/link/control_test VIRTUAL USES agent_link agent_conf PKG jansson zlib

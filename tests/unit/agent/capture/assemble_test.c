@@ -598,22 +598,6 @@ static void test_windows_meet(int64_t moved_ns, double rate)
 			 llabs(moved_ns));
 }
 
-/* An edge that no bound explains is of a clock that has broken since. */
-static void test_edge_of_a_broken_clock(void)
-{
-	struct clock_model first = model(), second = model();
-	struct edges all = { 0 };
-	struct window_edges a = edges_place(&all, &first, T0, T0 + NS_PER_S), b;
-
-	second.offset_ns += NS_PER_S;
-	CHECK_EQ(edges_distance_ns(&a, &second), -1);
-	b = edges_place(&all, &second, T0 + NS_PER_S, T0 + 2 * NS_PER_S);
-	CHECK_EQ(b.from.raw_ns, a.to.raw_ns + NS_PER_S);
-	CHECK_EQ(edges_distance_ns(&b, &second), 0);
-	for (int64_t i = 0; i < 2 * EDGES_KEPT; i++)
-		edges_place(&all, &first, T0 + i * NS_PER_S, T0 + (i + 1) * NS_PER_S);
-}
-
 int main(void)
 {
 	test_curve_bends_at_the_models_knots();
@@ -635,6 +619,5 @@ int main(void)
 		test_windows_meet(5000, i * 50e-6);
 		test_windows_meet(-5000, i * 50e-6);
 	}
-	test_edge_of_a_broken_clock();
 	return 0;
 }
