@@ -107,6 +107,9 @@ static void on_closed(struct rpc_call *call, const struct rpc_status *st)
 	c->call = NULL;
 	if (c->state == LINK_DOWN)
 		return; /* close_link() has logged it */
+	/* The aggregator asks for a new link and waits for it for some seconds only. */
+	if (c->state == LINK_UP && st->code == RPC_ABORTED)
+		c->backoff_ns = BACKOFF_FIRST_NS;
 	snprintf(reason, sizeof(reason), "%s: %s", rpc_code_name(st->code), st->text);
 	end_link(c, reason);
 }
