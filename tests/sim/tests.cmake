@@ -27,6 +27,11 @@ endfunction()
 
 # tests/sim/campaign.sh plays many more, and a thousand agents.
 sim_test(seeds --seeds 1..25)
+# A host whose result has one reason, and whose file warns of another; a link that ends because captures are carried on;
+# a host that sleeps between two windows that meet.
+sim_test(two_reasons --seed 739)
+sim_test(dial_again --seed 2266)
+sim_test(sleep_at_an_edge --seed 5461)
 sim_test(replay --seeds 26..28 --twice)
 sim_test(crash --crash capture --crash-every 10)
 sim_test(fleet --seed 1 --agents 60 --minutes 1)
