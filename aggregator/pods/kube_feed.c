@@ -5,13 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregator/kube/kube_api.h"
 #include "base/buf.h"
-#include "base/file.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "base/percent.h"
 #include "json/json_text.h"
-#include "net/http_client_pool.h"
 
 #define PODS		"/api/v1/pods"
 #define WATCH_S		25 /* below the silence that a connection may have */
@@ -178,50 +177,22 @@ static int on_piece(void *arg, const void *data, size_t len, struct err *e)
 	return rc;
 }
 
-static int read_token(const struct kube_server *s, struct buf *header, struct err *e)
-{
-	struct buf token = BUF_INIT;
-	size_t len;
-	int rc = s->token_file ? file_load(s->token_file, KUBE_TOKEN_BYTES, &token, e) : 0;
-
-	if (rc || !s->token_file)
-		return rc;
-	len = strcspn(buf_str(&token), "\r\n");
-	if (!len || strspn(buf_str(&token), "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-					    "0123456789-_.~+/=") < len)
-		rc = err_set(e, ERR_INVALID, "%s: no token", s->token_file);
-	else
-		buf_addf(header, "Authorization: Bearer %.*s", (int)len, buf_str(&token));
-	buf_release(&token);
-	return rc;
-}
-
 /* With a watch the lines go to it, else the answer is collected. */
 static int request(struct kube_feed *f, const char *query, struct watch *w, struct buf *answer,
 		   struct err *e)
 {
-	char *url = xasprintf("%s" PODS "?%s", f->server->url, query);
-	struct buf token = BUF_INIT;
-	const char *headers[] = { "Accept: application/json", NULL, NULL };
-	struct http_request req = { .method = "GET",
-				    .url = url,
-				    .headers = headers,
-				    .fd = -1,
-				    .answer_max = KUBE_PAGE_BYTES,
-				    .deadline_mono_ns = now_mono_ns() + PAGE_TIMEOUT_NS,
-				    .piece = w ? on_piece : NULL,
-				    .arg = w,
-				    .cancelled = f->cancelled };
-	int status = 0, rc = read_token(f->server, &token, e);
+	char *path = xasprintf(PODS "?%s", query);
+	const struct kube_call call = { .path = path,
+					.answer_max = KUBE_PAGE_BYTES,
+					.patience_ns = PAGE_TIMEOUT_NS,
+					.piece = w ? on_piece : NULL,
+					.arg = w,
+					.cancelled = f->cancelled };
+	int status = 0, rc = kube_api_call(f->api, &call, &status, answer, e);
 
-	if (!rc) {
-		headers[1] = token.len ? buf_str(&token) : NULL;
-		rc = http_pool_request(f->http, &req, &status, answer, e);
-	}
 	if (!rc && status != 200)
 		rc = refuse_status(f, status, answer, e);
-	buf_release(&token);
-	free(url);
+	free(path);
 	return rc;
 }
 

@@ -13,20 +13,12 @@
 #include "aggregator/pods/pod.h"
 #include "base/err.h"
 
-struct http_pool;
+struct kube_api;
 
 #define KUBE_PAGE_PODS	   250 /* a page and its JSON take about 10 MB */
 #define KUBE_PAGE_BYTES	   ((size_t)64 << 20)
 #define KUBE_LINE_BYTES	   ((size_t)4 << 20) /* of one event; a pod has at most 1.5 MB */
-#define KUBE_TOKEN_BYTES   16384
 #define KUBE_VERSION_BYTES 64
-
-/* Where the API is, and the account that asks. */
-struct kube_server {
-	char *url; /* "https://10.0.0.1:443" */
-	char *token_file; /* read before each request: the kubelet renews it; NULL = no token */
-	char *ca_file; /* NULL = the system's authorities */
-};
 
 struct kube_change {
 	struct pod *pod; /* the taker's */
@@ -43,8 +35,7 @@ struct kube_batch {
 void kube_batch_free(struct kube_batch *b); /* with the pods that are left in it; NULL is fine */
 
 struct kube_feed {
-	const struct kube_server *server;
-	struct http_pool *http;
+	const struct kube_api *api;
 	const _Atomic bool *cancelled;
 
 	/* Called on the worker. May wait until there is room for the batch. */

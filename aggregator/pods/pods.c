@@ -2,7 +2,6 @@
 /* Discovery: rounds of a worker with the Kubernetes API, one after the other, and what they bring. */
 #include "aggregator/pods/pods.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,11 +12,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "base/random.h"
-#include "net/address.h"
-#include "net/http_client_pool.h"
 
-#define IN_CLUSTER	"in-cluster"
-#define ACCOUNT		"/var/run/secrets/kubernetes.io/serviceaccount/"
 #define BATCHES_WAITING 8
 #define RETRY_DOUBLINGS 6
 #define ROOM_CHECK_NS	NS_PER_MS
@@ -190,63 +185,6 @@ static void begin_round(void *arg)
 	jobs_work(p->env.jobs, run_round, on_round_end, p);
 }
 
-/* ---- the server ---- */
-
-static int set_in_cluster(struct kube_server *s, struct err *e)
-{
-	const char *host = getenv("KUBERNETES_SERVICE_HOST");
-	const char *port = getenv("KUBERNETES_SERVICE_PORT");
-
-	if (!host || !*host || !port || !*port)
-		return err_set(e, ERR_NOT_FOUND,
-			       "kubernetes: in-cluster needs KUBERNETES_SERVICE_HOST and _PORT, "
-			       "which pods have; elsewhere give the API server's URL");
-	s->url = xasprintf(strchr(host, ':') ? "https://[%s]:%s" : "https://%s:%s", host, port);
-	s->token_file = xstrdup(ACCOUNT "token");
-	s->ca_file = xstrdup(ACCOUNT "ca.crt");
-	return 0;
-}
-
-/* A token must not travel in plaintext, except on this machine. */
-static int check_url(const char *url, struct err *e)
-{
-	static const char plain[] = "http://", tls[] = "https://";
-	char host[64];
-
-	if (!strncmp(url, tls, strlen(tls)) && url[strlen(tls)])
-		return 0;
-	if (strncmp(url, plain, strlen(plain)))
-		return err_set(e, ERR_INVALID,
-			       "kubernetes '%.80s': use in-cluster or https://HOST:PORT", url);
-	url += strlen(plain);
-	snprintf(host, sizeof(host), "%.*s", (int)strcspn(url, ":/"), url);
-	if (address_is_loopback(host))
-		return 0;
-	return err_set(e, ERR_INVALID, "kubernetes: http:// would show the token: use https://");
-}
-
-static char *copy_or_null(const char *text)
-{
-	return text && *text ? xstrdup(text) : NULL;
-}
-
-static int set_server(struct kube_server *s, const struct pods_env *env, struct err *e)
-{
-	int rc;
-
-	if (!strcmp(env->server, IN_CLUSTER))
-		return set_in_cluster(s, e);
-	rc = check_url(env->server, e);
-	if (rc)
-		return rc;
-	s->url = xstrdup(env->server);
-	if (s->url[strlen(s->url) - 1] == '/')
-		s->url[strlen(s->url) - 1] = '\0';
-	s->token_file = copy_or_null(env->token_file);
-	s->ca_file = copy_or_null(env->ca_file);
-	return 0;
-}
-
 /* ---- life ---- */
 
 static void on_hosts_changed(void *arg)
@@ -264,16 +202,15 @@ int pods_new(struct pods **out, const struct pods_env *env, struct err *e)
 
 	p->env = *env;
 	if (env->server && *env->server)
-		rc = set_server(&p->server, env, e);
+		rc = kube_api_open(&p->api, env->server, env->token_file, env->ca_file, e);
 	if (rc) {
 		pods_free(p);
 		return rc;
 	}
 	*out = p;
-	if (!p->server.url)
+	if (!p->api.url)
 		return 0;
-	p->feed = (struct kube_feed){ .server = &p->server,
-				      .http = http_pool_new(p->server.ca_file),
+	p->feed = (struct kube_feed){ .api = &p->api,
 				      .cancelled = &p->cancelled,
 				      .take = deliver,
 				      .arg = p };
@@ -301,10 +238,7 @@ void pods_free(struct pods *p)
 	if (!p)
 		return;
 	pod_table_release(&p->table);
-	http_pool_free(p->feed.http);
-	free(p->server.url);
-	free(p->server.token_file);
-	free(p->server.ca_file);
+	kube_api_close(&p->api);
 	free(p);
 }
 

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "aggregator/kube/kube_api.h"
 #include "aggregator/pods/kube_feed.h"
 #include "aggregator/pods/pod_table.h"
 #include "aggregator/pods/pods.h"
@@ -23,7 +24,7 @@ struct pods {
 	struct pods_env env;
 	enum pods_state state;
 	bool was_listed; /* once at least */
-	struct kube_server server;
+	struct kube_api api;
 	struct kube_feed feed; /* the worker's, except between rounds */
 	_Atomic bool cancelled;
 	_Atomic unsigned int n_waiting; /* batches that the loop has not taken yet */
