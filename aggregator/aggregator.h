@@ -51,6 +51,8 @@ struct aggregator_conf {
 	uint64_t views_limit; /* bytes of the indexes of sessions that were looked at, at most */
 	/* the API server to list pods from: "in-cluster", a URL, or NULL; and how to ask it */
 	char *kubernetes, *kubernetes_token_file, *kubernetes_ca;
+	char *kubernetes_people; /* the audience of people's tokens; empty: none */
+	int64_t kubernetes_people_hold_ns;
 	int64_t kubernetes_retry_ns; /* the first pause after a failure of it */
 	char *token_file; /* the secret of an admin; or NULL */
 	char *tokens; /* file of static tokens with roles; or NULL */

@@ -96,6 +96,11 @@ static const struct conf_field fields[] = {
 		KUBERNETES_RETRY_MAX_NS,
 		"first pause after a failure of the API server; twice as long after each further "
 		"one, up to 64 times"),
+	CONF(struct aggregator_conf, kubernetes_people, NULL,
+	     "audience of tokens of that cluster whose holders may ask, by their rights to "
+	     "captures.tutti.dev (docs/security.md); empty: none"),
+	CONF_RANGE(struct aggregator_conf, kubernetes_people_hold_ns, "60s", NS_PER_S,
+		   600 * NS_PER_S, "how long what the cluster says of such a token holds"),
 	CONF(struct aggregator_conf, token_file, NULL,
 	     "file with a secret: whoever has it is an admin"),
 	CONF(struct aggregator_conf, tokens, NULL,

@@ -30,7 +30,8 @@ static void warn(const char *part, const char *address, const char *text)
 
 static bool has_people(const struct aggregator *agg)
 {
-	return is_set(agg->conf.tokens) || is_set(agg->conf.oidc_issuer);
+	return is_set(agg->conf.tokens) || is_set(agg->conf.oidc_issuer) ||
+	       is_set(agg->conf.kubernetes_people);
 }
 
 static const char *http_rights(const struct aggregator *agg)

@@ -4,8 +4,12 @@
 
 #include "aggregator/access/access.h"
 #include "aggregator/access/audit.h"
+#include "aggregator/access/kube_people.h"
 #include "aggregator/access/oidc.h"
+#include "base/now.h"
 #include "json/json_text.h"
+
+#define KUBE_REFUSE_NS (10 * NS_PER_S)
 
 static bool is_set(const char *text)
 {
@@ -24,15 +28,25 @@ static int new_access(struct aggregator *agg, struct err *e)
 				       .role_claim = conf->oidc_role_claim,
 				       .fetch_ns = conf->oidc_fetch_ns,
 				       .grants = &conf->oidc_grant };
+	const struct kube_people_env kubernetes = { .jobs = &agg->jobs,
+						    .server = conf->kubernetes,
+						    .token_file = conf->kubernetes_token_file,
+						    .ca_file = conf->kubernetes_ca,
+						    .audience = conf->kubernetes_people,
+						    .hold_ns = conf->kubernetes_people_hold_ns,
+						    .refuse_ns = KUBE_REFUSE_NS };
 	const struct access_env env = {
 		.jobs = &agg->jobs,
 		.admin_token = agg->token,
 		.tokens_file = agg->conf.tokens,
 		.oidc = is_set(conf->oidc_issuer) ? &oidc : NULL,
+		.kubernetes = is_set(conf->kubernetes_people) ? &kubernetes : NULL,
 		.certificates = &agg->conf.http_client,
 		.anonymous = aggregator_anonymous_role(agg),
 	};
 
+	if (env.kubernetes && !is_set(conf->kubernetes))
+		return err_set(e, ERR_INVALID, "kubernetes-people needs --kubernetes");
 	return access_new(&agg->access, &env, e);
 }
 

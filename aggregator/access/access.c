@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregator/access/kube_people.h"
 #include "aggregator/access/oidc.h"
 #include "aggregator/access/tokens.h"
 #include "base/conf.h"
@@ -28,6 +29,7 @@ struct access {
 	struct tokens tokens;
 	struct principal *anonymous, *admin; /* admin: of the token of --token-file */
 	struct oidc *oidc; /* NULL = none */
+	struct kube_people *kubernetes; /* NULL = none */
 	struct known known[KNOWN_MOST]; /* a token has one place; another one may take it */
 	struct loop_timer reload;
 };
@@ -105,9 +107,15 @@ const char *access_bearer(const char *authorization)
 	return authorization + strlen(scheme);
 }
 
+/* Whether someone else can be asked about tokens. */
+static bool is_remote(const struct access *a)
+{
+	return a->oidc || a->kubernetes;
+}
+
 bool access_has_tokens(const struct access *a)
 {
-	return a->env.admin_token || has_file(a) || a->oidc;
+	return a->env.admin_token || has_file(a) || is_remote(a);
 }
 
 bool access_has_certificates(const struct access *a)
@@ -132,7 +140,7 @@ struct principal *access_check_now(struct access *a, const char *token, struct e
 	if (check_length(token, e))
 		return NULL;
 	p = find_static(a, token);
-	if (!p && a->oidc)
+	if (!p && is_remote(a))
 		p = find_known(a, token);
 	if (!p)
 		err_set(e, ERR_DENIED, "this token is not known");
@@ -162,9 +170,15 @@ static void check_remote(struct access *a, const char *token, access_fn fn, void
 {
 	struct remote *r = xcalloc(1, sizeof(*r));
 	struct err e = { 0 };
+	int rc;
 
 	*r = (struct remote){ .access = a, .token = xstrdup(token), .fn = fn, .arg = arg };
-	if (oidc_check(a->oidc, token, on_remote, r, &e))
+	/* A token names who gave it: only he is asked about it. */
+	if (a->oidc && (!a->kubernetes || oidc_is_issuer(a->oidc, token)))
+		rc = oidc_check(a->oidc, token, on_remote, r, &e);
+	else
+		rc = kube_people_check(a->kubernetes, token, on_remote, r, &e);
+	if (rc)
 		on_remote(r, NULL, &e);
 }
 
@@ -173,7 +187,7 @@ void access_check(struct access *a, const char *token, access_fn fn, void *arg)
 	struct err e = { 0 };
 	struct principal *p = access_check_now(a, token, &e);
 
-	if (!p && a->oidc && strlen(token) <= TOKEN_MOST_BYTES) {
+	if (!p && is_remote(a) && strlen(token) <= TOKEN_MOST_BYTES) {
 		check_remote(a, token, fn, arg);
 		return;
 	}
@@ -223,6 +237,8 @@ int access_new(struct access **out, const struct access_env *env, struct err *e)
 	a->admin = new_everywhere("token-file", "token", ROLE_ADMIN);
 	if (env->oidc)
 		rc = oidc_new(&a->oidc, env->oidc, e);
+	if (!rc && env->kubernetes)
+		rc = kube_people_new(&a->kubernetes, env->kubernetes, e);
 	if (!rc && has_file(a))
 		rc = tokens_load(&a->tokens, env->tokens_file, e);
 	if (rc) {
@@ -240,6 +256,7 @@ void access_stop(struct access *a)
 	if (!a)
 		return;
 	oidc_stop(a->oidc);
+	kube_people_stop(a->kubernetes);
 	loop_timer_cancel(a->env.jobs->loop, &a->reload);
 }
 
@@ -248,6 +265,7 @@ void access_free(struct access *a)
 	if (!a)
 		return;
 	oidc_free(a->oidc);
+	kube_people_free(a->kubernetes);
 	for (size_t i = 0; i < KNOWN_MOST; i++)
 		principal_unref(a->known[i].principal);
 	tokens_release(&a->tokens);

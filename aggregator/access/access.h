@@ -14,6 +14,7 @@
 struct access;
 struct conf_list;
 struct jobs;
+struct kube_people_env;
 struct oidc_env;
 
 struct access_env {
@@ -21,6 +22,8 @@ struct access_env {
 	const char *admin_token; /* of --token-file; NULL = none */
 	const char *tokens_file; /* of --tokens; NULL or "" = none */
 	const struct oidc_env *oidc; /* people of an OpenID provider; NULL = none; for the call */
+	const struct kube_people_env
+		*kubernetes; /* people of a cluster; NULL = none; for the call */
 	const struct conf_list *certificates; /* common names that are admins; NULL = none */
 	enum role anonymous; /* of callers who show nothing, everywhere */
 };

@@ -73,6 +73,19 @@ static int read_part(json_t **out, const char *text, const char *what, struct er
 	return rc;
 }
 
+bool jwt_claims_issuer(const char *token, const char *issuer)
+{
+	struct parts p;
+	struct err e;
+	json_t *claims = NULL;
+	bool is_his = !cut(&p, token, &e) && !read_part(&claims, p.payload, "payload", &e) &&
+		      !strcmp(json_get_text(claims, "iss"), issuer);
+
+	json_decref(claims);
+	free(p.text);
+	return is_his;
+}
+
 /* ---- keys ---- */
 
 int jwt_read_keys(json_t **keys, const void *text, size_t len, struct err *e)

@@ -30,6 +30,9 @@ struct jwt_rules {
 /* Whether the text could be a token: three parts of base64url. Says nothing of what is in them. */
 bool jwt_has_form(const char *token);
 
+/* Whether the token says that it is of this issuer; nothing of it is checked. */
+bool jwt_claims_issuer(const char *token, const char *issuer);
+
 /* Reads a provider's keys; `*keys` is a new reference to the document. ERR_INVALID, ERR_LIMIT. */
 MUST_CHECK int jwt_read_keys(json_t **keys, const void *text, size_t len, struct err *e);
 

@@ -345,3 +345,8 @@ int oidc_check(struct oidc *o, const char *token, oidc_fn fn, void *arg, struct 
 	}
 	return 0;
 }
+
+bool oidc_is_issuer(const struct oidc *o, const char *token)
+{
+	return jwt_claims_issuer(token, o->env.issuer);
+}

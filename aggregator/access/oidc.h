@@ -6,6 +6,8 @@
 #ifndef AGGREGATOR_ACCESS_OIDC_H
 #define AGGREGATOR_ACCESS_OIDC_H
 
+#include <stdbool.h>
+
 #include "aggregator/access/principal.h"
 #include "base/err.h"
 
@@ -37,5 +39,8 @@ typedef void (*oidc_fn)(void *arg, struct principal *p, const struct err *why);
 
 /* Calls fn once, which may be before it returns. ERR_DENIED or ERR_BUSY, and fn is not called, for what is no token, and for too many at a time. */
 MUST_CHECK int oidc_check(struct oidc *o, const char *token, oidc_fn fn, void *arg, struct err *e);
+
+/* Whether the token says that this provider gave it; nothing of it is checked. */
+bool oidc_is_issuer(const struct oidc *o, const char *token);
 
 #endif

@@ -8,8 +8,6 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define NAME_BYTES 200
-
 static const char *const names[N_ROLES] = { "none", "viewer", "operator", "admin" };
 
 const char *role_name(enum role role)
@@ -31,7 +29,7 @@ int role_parse(enum role *out, const char *name, struct err *e)
 struct principal *principal_new(const char *name, const char *how)
 {
 	struct principal *p = xcalloc(1, sizeof(*p));
-	char text[NAME_BYTES];
+	char text[PRINCIPAL_NAME_BYTES];
 
 	clean_text(text, sizeof(text), name, strlen(name));
 	*p = (struct principal){ .refs = 1, .name = xstrdup(text), .how = how };

@@ -14,6 +14,8 @@
 
 enum role { ROLE_NONE, ROLE_VIEWER, ROLE_OPERATOR, ROLE_ADMIN, N_ROLES };
 
+#define PRINCIPAL_NAME_BYTES 400 /* a longer name is cut; an account of Kubernetes has up to 339 */
+
 /* "none", "viewer", "operator", "admin" */
 const char *role_name(enum role role);
 MUST_CHECK int role_parse(enum role *out, const char *name, struct err *e);

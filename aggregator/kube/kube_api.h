@@ -41,7 +41,8 @@ struct kube_call {
 	const json_t *body; /* posted as JSON; NULL = a GET */
 	size_t answer_max; /* bytes; ERR_LIMIT beyond */
 	int64_t patience_ns; /* for the whole answer */
-	int (*piece)(void *arg, const void *data, size_t len, struct err *e); /* as of http_request */
+	int (*piece)(void *arg, const void *data, size_t len,
+		     struct err *e); /* as of http_request */
 	void *arg;
 	const _Atomic bool *cancelled;
 };

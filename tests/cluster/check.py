@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -27,6 +28,8 @@ KUBECTL, WORK = sys.argv[1], pathlib.Path(sys.argv[2])
 ADMIN = str(WORK / "run/kubeconfig")
 TUTTI = ROOT / "build/release/bin/tutti"
 AGENT_CAPABILITIES = "000000c400080004"  # PERFMON BPF SYS_PTRACE SYSLOG DAC_READ_SEARCH
+AGGREGATOR_MAY = {("get", "pods"), ("list", "pods"), ("watch", "pods"), ("list", "namespaces"), ("create", "tokenreviews.authentication.k8s.io"),
+                  ("create", "subjectaccessreviews.authorization.k8s.io")}
 IMAGE_LIMIT = 40 << 20
 JOB = {
     "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train", "namespace": "jobs"},
@@ -158,19 +161,31 @@ def can_i(verb, what, *words, config=ADMIN):
 
 
 def check_accounts():
-    """The aggregator reads pods; neither account may do anything else."""
+    """The aggregator reads pods and asks about people's tokens; neither account may do anything else."""
     for account in ("tutti-agent", "tutti-aggregator"):
         for verb, what in (("get", "pods"), ("list", "pods"), ("watch", "pods"), ("delete", "pods"), ("get", "secrets"), ("create", "pods/exec"),
-                           ("get", "pods/log"), ("get", "nodes"), ("create", "tokenreviews")):
-            may = account == "tutti-aggregator" and what == "pods" and verb != "delete"
+                           ("get", "pods/log"), ("get", "nodes"), ("list", "namespaces"), ("get", "namespaces"),
+                           ("create", "tokenreviews.authentication.k8s.io"), ("create", "subjectaccessreviews.authorization.k8s.io"),
+                           ("create", "serviceaccounts/token"), ("impersonate", "users"), ("get", "captures.tutti.dev")):
+            may = account == "tutti-aggregator" and (verb, what) in AGGREGATOR_MAY
             assert can_i(verb, what, "-A", "--as", f"system:serviceaccount:tutti:{account}") == may, (account, verb, what)
 
 
+def token_of(account, audience=None):
+    """A token of an account of the namespace jobs, in a file."""
+    path = WORK / f"{account}.token"
+    path.write_text(kubectl("create", "token", account, "-n", "jobs", *(["--audience", audience] if audience else [])))
+    path.chmod(0o600)
+    return path
+
+
 def operator():
-    """The configuration of a user with the Role tutti-operator and no other right."""
+    """The configuration of a user who may forward the port, and capture everywhere, and has no other right; `tutti` shows his token from now on."""
     kubectl("create", "serviceaccount", "ada", "-n", "jobs")
-    kubectl("create", "rolebinding", "ada", "-n", "tutti", "--role", "tutti-operator", "--serviceaccount", "jobs:ada")
-    token = kubectl("create", "token", "ada", "-n", "jobs").strip()
+    kubectl("create", "rolebinding", "ada", "-n", "tutti", "--role", "tutti-forward", "--serviceaccount", "jobs:ada")
+    kubectl("create", "clusterrolebinding", "ada", "--clusterrole", "tutti-captures-operator", "--serviceaccount", "jobs:ada")
+    os.environ["TUTTI_TOKEN_FILE"] = str(token_of("ada", "tutti"))
+    token = token_of("ada").read_text().strip()
     path = WORK / "ada.kubeconfig"
     path.write_text(pathlib.Path(ADMIN).read_text().replace("admintoken", token))
     for verb, what, namespace, may in (("create", "pods/tutti-aggregator-0/portforward", "tutti", True), ("create", "pods/portforward", "tutti", False),
@@ -289,7 +304,9 @@ def check_job(config, pods):
         assert (capture["state"], capture["complete"]) == ("committed", 1), capture
         space = fetch(server, capture["session"])
     check_planes(space, [p["metadata"]["name"] for p in pods if p["metadata"] is not gone])
+    session = capture["session"]
     say(f"captured job train by its name in {time.monotonic() - begin:.1f} s (window 5 s): ranks 0 to 2; {gone['name']}, deleted meanwhile, is pod-gone")
+    return session
 
 
 def check_planes(space, names):
@@ -304,8 +321,65 @@ def check_planes(space, names):
 
 
 def captures(server):
-    with urllib.request.urlopen(server + "/api/v1/captures", timeout=20) as answer:
-        return json.load(answer)["captures"]
+    return ask(server, pathlib.Path(os.environ["TUTTI_TOKEN_FILE"]), "GET", "/api/v1/captures")[1]["captures"]
+
+
+def ask(server, token, method, path, body=None):
+    """(status, document); `token`: its file, or None."""
+    request = urllib.request.Request(server + path, None if body is None else json.dumps(body).encode(), method=method)
+    if token:
+        request.add_header("Authorization", "Bearer " + token.read_text().strip())
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            status, text = answer.status, answer.read()
+    except urllib.error.HTTPError as e:
+        status, text = e.code, e.read()
+    try:
+        return status, json.loads(text)
+    except ValueError:
+        return status, {"error": text.decode(errors="replace")}
+
+
+def check_people(config, session):
+    """Each role, in the job's namespace, in another one and in all, tries each verb with the session of the job."""
+    lowest = {"read": 1, "pin": 2, "share": 2, "retry": 2, "start": 2, "delete": 3}
+    requests = {"read": ("GET", f"sessions/{session}"), "pin": ("PUT", f"sessions/{session}/pin"), "share": ("POST", f"sessions/{session}/links"),
+                "retry": ("POST", f"sessions/{session}/retry"), "start": ("POST", "captures"), "delete": ("DELETE", f"sessions/{session}")}
+    bodies = {"share": {}, "retry": {}, "start": {"hosts": "job=no-such-job"}}
+    callers, cells = [], 0
+    for level, role in enumerate(("viewer", "operator", "admin"), 1):
+        for scope in ("jobs", "other", "all"):
+            name = f"{role}-{scope}"
+            kubectl("create", "serviceaccount", name, "-n", "jobs")
+            words = ["clusterrolebinding", name] if scope == "all" else ["rolebinding", name, "-n", scope]
+            kubectl("create", *words, "--clusterrole", f"tutti-captures-{role}", "--serviceaccount", f"jobs:{name}")
+            callers.append((level, scope, token_of(name, "tutti")))
+    callers.sort(key=lambda c: (c[1] != "other", c[0]))  # who may delete the session does it last
+    kubectl("create", "serviceaccount", "nobody", "-n", "jobs")
+    with Forward(config) as server:
+        for token, status, reason in ((None, 401, ""), (token_of("viewer-all"), 401, "audience"), (token_of("viewer-all", "other"), 401, "audience"),
+                                      (token_of("nobody", "tutti"), 403, "role none")):
+            got, doc = ask(server, token, "GET", "/api/v1/sessions")
+            assert got == status and reason in doc["error"], (status, got, doc)
+        begin = time.monotonic()
+        token_of("viewer-all", "tutti")
+        for level, scope, token in callers:
+            for verb, (method, path) in requests.items():
+                status, doc = ask(server, token, method, "/api/v1/" + path, bodies.get(verb))
+                may = level >= lowest[verb]
+                if verb == "start":
+                    good = status in (400, 404) if may else status == 403  # there is no such job
+                elif scope == "other":
+                    good = status == 404
+                elif verb == "delete" and may and (level, scope) != (3, "jobs"):
+                    good = status in (404, 409, 200, 202, 204)  # another one has removed it
+                else:
+                    good = status < 300 or status == 409 if may else status == 403
+                assert good, (token.name, verb, status, doc)
+                cells += 1
+                if verb == "delete" and may and status < 300:
+                    requests = {v: r for v, r in requests.items() if v == "start"}
+    say(f"people by their rights to captures.tutti.dev: {cells} cells of role x namespace x verb, four wrong tokens, in {time.monotonic() - begin:.1f} s")
 
 
 def pods_of_job():
@@ -331,6 +405,7 @@ def main():
     agent = wait_until("the agent with the alias", lambda: pod_ready("tutti-agent"))
 
     kubectl("create", "namespace", "jobs")
+    kubectl("create", "namespace", "other")
     kubectl("label", "namespace", "jobs", "pod-security.kubernetes.io/enforce=restricted")
     kubectl("apply", "-f", "-", text=json.dumps(JOB))
     jobs = wait_until("the pods of the job", pods_of_job)
@@ -342,7 +417,7 @@ def main():
     check_pod_security()
     config = operator()
     check_capture(config, jobs[0])
-    check_job(config, jobs)
+    check_people(config, check_job(config, jobs))
     kubectl("delete", "-k", str(ROOT / "deploy/kubernetes/overlays/dev"), "--wait=true", "--timeout=120s")
     assert kubectl("get", "namespace", "tutti", ok=False).returncode, "the namespace is still there"
     say("all of it removed by kubectl delete -k\ncluster: passed")

@@ -67,6 +67,7 @@ endif()
 e2e_test(access "e2e")
 e2e_test(audit "e2e")
 e2e_test(oidc "e2e")
+e2e_test(kube_people "e2e")
 e2e_test(tls "e2e")
 if(NOT TUTTI_SANITIZE STREQUAL thread)	# all attacks: the release preset; the quick ones: dev
 	e2e_test(attack_grpc "e2e")
