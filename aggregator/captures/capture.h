@@ -271,7 +271,7 @@ struct captures_env {
 	const struct session_clock *clock;
 	struct session_store *store;
 	struct registry *registry;
-	const struct pods *pods;
+	struct pods *pods;
 	const struct capture_patience *patience;
 	const char *spool; /* folder for files under way */
 	int64_t lead_ns; /* the lead is at least this */

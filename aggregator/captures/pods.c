@@ -76,6 +76,22 @@ static void warn(struct capture *c, const char *reason, const char *what)
 	buf_release(&text);
 }
 
+/* Tells the cluster of each pod that is not in the session, or whose host is not. */
+static void note_failures(struct capture *c)
+{
+	for (size_t i = 0; i < c->n_pods && !c->cancelled; i++) {
+		const struct capture_pod *p = &c->pods[i];
+		const struct capture_host *h = capture_find_host_by_name(c, p->host);
+
+		if (*p->reason)
+			pods_note_failure(c->captures->env.pods, p->pod, p->reason, c->session,
+					  p->detail);
+		else if (h && *h->reason)
+			pods_note_failure(c->captures->env.pods, p->pod, h->reason, c->session,
+					  h->detail);
+	}
+}
+
 void capture_check_pods(struct capture *c)
 {
 	const struct pods *known = c->captures->env.pods;
@@ -91,6 +107,7 @@ void capture_check_pods(struct capture *c)
 	}
 	warn(c, POD_GONE, "are gone");
 	warn(c, NO_AGENT, "are not in it");
+	note_failures(c);
 }
 
 /* ---- documents ---- */

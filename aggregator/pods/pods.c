@@ -201,6 +201,7 @@ int pods_new(struct pods **out, const struct pods_env *env, struct err *e)
 	int rc = 0;
 
 	p->env = *env;
+	STAILQ_INIT(&p->events.waiting);
 	if (env->server && *env->server)
 		rc = kube_api_open(&p->api, env->server, env->token_file, env->ca_file, e);
 	if (rc) {
@@ -210,10 +211,9 @@ int pods_new(struct pods **out, const struct pods_env *env, struct err *e)
 	*out = p;
 	if (!p->api.url)
 		return 0;
-	p->feed = (struct kube_feed){ .api = &p->api,
-				      .cancelled = &p->cancelled,
-				      .take = deliver,
-				      .arg = p };
+	p->feed = (struct kube_feed){
+		.api = &p->api, .cancelled = &p->cancelled, .take = deliver, .arg = p
+	};
 	p->teller = (struct pod_teller){ .loop = env->jobs->loop,
 					 .registry = env->registry,
 					 .table = &p->table };

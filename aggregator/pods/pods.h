@@ -40,6 +40,14 @@ void pods_on_failure(struct pods *p,
 				const char *what),
 		     void *arg);
 
+/*
+ * events.c: a Kubernetes Event on the pod, "CaptureFailed", which says why it is not in a session. One pod gets none for the same
+ * reason within 10 minutes; beyond 256 that wait, and after one that the server refuses, others are left out, and counted in the log.
+ * Nothing without a server.
+ */
+void pods_note_failure(struct pods *p, struct pod *pod, const char *reason, const char *session,
+		       const char *detail);
+
 /* The pod of this uid, borrowed; NULL if it is not, or not any more, in the cluster. */
 struct pod *pods_find(const struct pods *p, const char *uid);
 

@@ -4,6 +4,7 @@
 #define AGGREGATOR_PODS_PODS_IMPL_H
 
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include "aggregator/kube/kube_api.h"
 #include "aggregator/pods/kube_feed.h"
@@ -11,6 +12,7 @@
 #include "aggregator/pods/pods.h"
 #include "aggregator/pods/tell.h"
 #include "base/loop.h"
+#include "base/now.h"
 
 enum pods_state {
 	PODS_OFF, /* no server is given */
@@ -18,6 +20,22 @@ enum pods_state {
 	PODS_WATCHING, /* a worker reads changes */
 	PODS_WAITING, /* for the next attempt */
 	PODS_ENDED, /* pods_stop() was called */
+};
+
+#define EVENTS_WAITING	  256
+#define EVENTS_REMEMBERED 4096 /* places; another pod may take one's place */
+#define EVENT_PAUSE_NS	  (600 * NS_PER_S)
+
+/* Events on their way to the cluster, one at a time (events.c). */
+struct pod_events {
+	STAILQ_HEAD(, pod_event) waiting;
+	size_t n_waiting;
+	bool is_sending;
+	uint64_t n_left_out;
+	struct event_place {
+		uint64_t hash; /* of a pod and a reason */
+		int64_t at_ns; /* 0 = the place is free */
+	} sent[EVENTS_REMEMBERED];
 };
 
 struct pods {
@@ -35,6 +53,7 @@ struct pods {
 	struct loop_timer retry;
 	struct pod_table table;
 	struct pod_teller teller;
+	struct pod_events events;
 	void (*on_failure)(void *arg, const struct pod *pod, const char *host, const char *what);
 	void *failure_arg;
 };

@@ -28,7 +28,7 @@ KUBECTL, WORK = sys.argv[1], pathlib.Path(sys.argv[2])
 ADMIN = str(WORK / "run/kubeconfig")
 TUTTI = ROOT / "build/release/bin/tutti"
 AGENT_CAPABILITIES = "000000c400080004"  # PERFMON BPF SYS_PTRACE SYSLOG DAC_READ_SEARCH
-AGGREGATOR_MAY = {("get", "pods"), ("list", "pods"), ("watch", "pods"), ("list", "namespaces"), ("create", "tokenreviews.authentication.k8s.io"),
+AGGREGATOR_MAY = {("get", "pods"), ("list", "pods"), ("watch", "pods"), ("list", "namespaces"), ("create", "events"), ("create", "tokenreviews.authentication.k8s.io"),
                   ("create", "subjectaccessreviews.authorization.k8s.io")}
 IMAGE_LIMIT = 40 << 20
 JOB = {
@@ -164,7 +164,7 @@ def check_accounts():
     """The aggregator reads pods and asks about people's tokens; neither account may do anything else."""
     for account in ("tutti-agent", "tutti-aggregator"):
         for verb, what in (("get", "pods"), ("list", "pods"), ("watch", "pods"), ("delete", "pods"), ("get", "secrets"), ("create", "pods/exec"),
-                           ("get", "pods/log"), ("get", "nodes"), ("list", "namespaces"), ("get", "namespaces"),
+                           ("get", "pods/log"), ("get", "nodes"), ("list", "namespaces"), ("get", "namespaces"), ("create", "events"), ("get", "events"),
                            ("create", "tokenreviews.authentication.k8s.io"), ("create", "subjectaccessreviews.authorization.k8s.io"),
                            ("create", "serviceaccounts/token"), ("impersonate", "users"), ("get", "captures.tutti.dev")):
             may = account == "tutti-aggregator" and (verb, what) in AGGREGATOR_MAY
@@ -173,7 +173,7 @@ def check_accounts():
 
 def token_of(account, audience=None):
     """A token of an account of the namespace jobs, in a file."""
-    path = WORK / f"{account}.token"
+    path = WORK / f"{account}-{audience or 'api'}.token"
     path.write_text(kubectl("create", "token", account, "-n", "jobs", *(["--audience", audience] if audience else [])))
     path.chmod(0o600)
     return path
@@ -305,6 +305,9 @@ def check_job(config, pods):
         space = fetch(server, capture["session"])
     check_planes(space, [p["metadata"]["name"] for p in pods if p["metadata"] is not gone])
     session = capture["session"]
+    [event] = wait_until("the event of the pod", lambda: [e for e in get("events", "-n", "jobs")["items"] if e["reason"] == "CaptureFailed"])
+    assert event["involvedObject"]["uid"] == gone["uid"] and "pod-gone" in event["message"] and session in event["message"], event
+    say(f"kubectl describe pod has it: {event['message']}")
     say(f"captured job train by its name in {time.monotonic() - begin:.1f} s (window 5 s): ranks 0 to 2; {gone['name']}, deleted meanwhile, is pod-gone")
     return session
 
@@ -355,14 +358,13 @@ def check_people(config, session):
             kubectl("create", *words, "--clusterrole", f"tutti-captures-{role}", "--serviceaccount", f"jobs:{name}")
             callers.append((level, scope, token_of(name, "tutti")))
     callers.sort(key=lambda c: (c[1] != "other", c[0]))  # who may delete the session does it last
-    kubectl("create", "serviceaccount", "nobody", "-n", "jobs")
+    kubectl("create", "serviceaccount", "bare", "-n", "jobs")
     with Forward(config) as server:
         for token, status, reason in ((None, 401, ""), (token_of("viewer-all"), 401, "audience"), (token_of("viewer-all", "other"), 401, "audience"),
-                                      (token_of("nobody", "tutti"), 403, "role none")):
+                                      (token_of("bare", "tutti"), 403, "role none")):
             got, doc = ask(server, token, "GET", "/api/v1/sessions")
             assert got == status and reason in doc["error"], (status, got, doc)
         begin = time.monotonic()
-        token_of("viewer-all", "tutti")
         for level, scope, token in callers:
             for verb, (method, path) in requests.items():
                 status, doc = ask(server, token, method, "/api/v1/" + path, bodies.get(verb))

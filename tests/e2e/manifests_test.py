@@ -120,13 +120,14 @@ def check_aggregator(objects, overlay):
 def check_rights(objects):
     """What the aggregator reads and asks, which is all that a program may; the other roles are for people."""
     assert not [k for k in objects if k[0] in ("RoleBinding", "Secret")], objects.keys()
-    assert [(k[1], o["rules"]) for k, o in objects.items() if k[0] == "ClusterRole"] == [
+    assert {k[1]: o["rules"] for k, o in objects.items() if k[0] == "ClusterRole"} == dict([
         ("tutti-aggregator", [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
                               {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list"]},
+                              {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
                               {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
                               {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]}])] + [
         (f"tutti-captures-{role}", [{"apiGroups": ["tutti.dev"], "resources": ["captures"], "verbs": verbs}])
-        for role, verbs in (("viewer", ["get", "list"]), ("operator", ["get", "list", "create"]), ("admin", ["get", "list", "create", "delete"]))]
+        for role, verbs in (("viewer", ["get", "list"]), ("operator", ["get", "list", "create"]), ("admin", ["get", "list", "create", "delete"]))])
     [binding] = [o for k, o in objects.items() if k[0] == "ClusterRoleBinding"]
     assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "tutti-aggregator"}
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "tutti-aggregator", "namespace": "tutti"}]

@@ -150,10 +150,37 @@ def test_pods_of_a_session():
         assert [h["host"] for h in manifest["hosts"] if h["state"] == "complete"] == ["host-0", "host-1", "host-2"], manifest
         gone, without = manifest["warnings"][-2:]
         assert "2 of 4 pods are gone: train-0 (it was deleted), train-1" in gone and "train-3" in without, manifest["warnings"]
+        wait_until("the events", lambda: len(api.events) == 3)
+        told = {(v["involvedObject"]["name"], v["involvedObject"]["uid"], v["metadata"]["namespace"], v["reason"], v["type"]) for v in api.events}
+        assert told == {(p["metadata"]["name"], p["metadata"]["uid"], "jobs", "CaptureFailed", "Warning") for i, p in enumerate(pods) if i != 2}, told
+        assert sorted(v["message"] for v in api.events)[0] == f"session {session}: no-agent: no agent is on its node", api.events
         doc = c.tutti("capture", "-H", "host-2", "-d", "200ms", "--json", check=0)[1]
         assert "pods" not in doc, doc["pods"]
     api.close()
 
 
+def test_events():
+    """A pod gets one event for a reason, however many captures fail; a cluster that refuses them costs a line of the log, and no capture."""
+    api = FakeKubernetes()
+    api.put(pod("train-0", "host-0", job="train", rank=0))
+    api.faults.append("no-events")
+    for i in range(600):
+        api.put(pod(f"far-{i}", "elsewhere", job="far", rank=i))
+    with Cluster() as c:
+        start(c, api)
+        c.agent("host-0")
+        c.wait_hosts(1)
+        wait_until("the pods", lambda: discovery(c)["pods"] == 601)
+        selectors = ("job in (train,far),rank=0-1", "job in (train,far),rank=0-1", "job in (train,far)", "job in (train,far)")
+        for selector in selectors:
+            code, text = c.tutti("capture", "-H", selector, "-d", "100ms", "--json")
+            assert code == 0, (code, c.stderr)
+        wait_until("the events", lambda: len(api.events) >= 256)
+        names = [v["involvedObject"]["name"] for v in api.events]
+        assert len(set(names)) == len(names) <= 258 and "train-0" not in names, len(names)
+        assert c.log("aggregator").count("POD-EVENT") == 1 and "may not create events" in c.log("aggregator"), c.log("aggregator")
+    api.close()
+
+
 if __name__ == "__main__":
-    main(test_off, test_pages_and_changes, test_faults, test_wrong_token, test_capture_by_job, test_pods_of_a_session)
+    main(test_off, test_pages_and_changes, test_faults, test_wrong_token, test_capture_by_job, test_pods_of_a_session, test_events)

@@ -7,7 +7,7 @@
     api.faults.append("gone")      # the next watch begins with an event ERROR 410
 
 Faults, one each for the next request that it concerns: "forbidden", "error-500", "cut" (a watch ends within an event), "gone" (a
-watch), "gone-page" (the second page), "garbage" (a watch), "hang" (any), "other-version" (a listing without a version).
+watch), "gone-page" (the second page), "garbage" (a watch), "hang" (any), "other-version" (a listing without a version), "no-events" (an event).
 """
 import hashlib
 import http.server
@@ -39,7 +39,7 @@ class FakeKubernetes:
         self.token, self.bookmark_s, self.watch_s = token, bookmark_s, watch_s
         self.lock = threading.Condition()
         self.pods, self.log, self.version = {}, [], 100
-        self.faults, self.requests = [], []
+        self.faults, self.requests, self.events = [], [], []
         self.snapshots = {}  # listings that were begun, by their version
         api = self
 
@@ -48,6 +48,9 @@ class FakeKubernetes:
 
             def do_GET(self):
                 api.handle(self)
+
+            def do_POST(self):
+                api.take_event(self, json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
 
             def log_message(self, *_):
                 pass
@@ -109,6 +112,13 @@ class FakeKubernetes:
         if fault:
             return self.refuse(h, 403 if fault == "forbidden" else 500, f"the fault {fault}")
         return self.watch(h, query) if "watch" in query else self.list(h, query)
+
+    def take_event(self, h, doc):
+        assert h.path == f"/api/v1/namespaces/{doc['metadata']['namespace']}/events", h.path
+        if self.take_fault("no-events"):
+            return self.refuse(h, 403, "events is forbidden")
+        self.events.append(doc)
+        return self.send(h, 201, doc)
 
     def refuse(self, h, code, message):
         self.send(h, code, {"kind": "Status", "status": "Failure", "message": message, "code": code})
