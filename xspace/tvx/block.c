@@ -139,21 +139,29 @@ static int read_head(const uint8_t *data, size_t len, size_t n, struct column_re
 	return 0;
 }
 
-static bool in_range(const struct tvx_entry *en, uint64_t name, uint64_t row, uint32_t n_names)
+/* False: it is out of range. */
+static inline bool read_times(const struct column_reader c[COLUMNS], size_t i, struct tvx_entry *en)
 {
+	en->start_ps = order_time(number(&c[COL_START], i));
+	en->length_ps = number(&c[COL_LENGTH], i);
 	return en->start_ps >= -TIME_MAX && en->start_ps <= TIME_MAX &&
-	       en->length_ps <= 2 * (uint64_t)TIME_MAX && name < n_names && row < TVX_ROWS_MAX &&
-	       en->count > 0;
+	       en->length_ps <= 2 * (uint64_t)TIME_MAX;
 }
 
+static inline bool is_wanted(const struct block_part *part, const struct tvx_entry *en,
+			     const struct column_reader *rows, size_t i)
+{
+	return en->start_ps < part->to_ps && entry_end(en) > part->from_ps &&
+	       (!part->rows || number(rows, i) < part->rows);
+}
+
+/* All but the times. */
 static bool read_entry(const struct column_reader c[COLUMNS], size_t i,
 		       const struct block_context *in, struct tvx_entry *en)
 {
 	uint64_t ref = number(&c[COL_REF], i), name = number(&c[COL_NAME], i);
 	uint64_t row = number(&c[COL_ROW], i);
 
-	en->start_ps = order_time(number(&c[COL_START], i));
-	en->length_ps = number(&c[COL_LENGTH], i);
 	en->count = number(&c[COL_COUNT], i);
 	en->busy_ps = in->is_raw && in->kind == TVX_EVENTS ? en->length_ps
 							   : number(&c[COL_BUSY], i);
@@ -162,25 +170,32 @@ static bool read_entry(const struct column_reader c[COLUMNS], size_t i,
 	en->event = in->is_raw ? 0 : ref;
 	en->name = (uint32_t)name;
 	en->row = (uint32_t)row;
-	return in_range(en, name, row, in->n_names);
+	return name < in->n_names && row < TVX_ROWS_MAX && en->count > 0;
 }
 
 int block_unpack(const uint8_t *data, const struct block *b, const struct block_context *in,
-		 struct tvx_entry *out, struct err *e)
+		 const struct block_part *part, struct tvx_entry *out, size_t *n_out, struct err *e)
 {
 	struct column_reader c[COLUMNS];
 	size_t n = (size_t)b->n_carried + b->n, rest = 0;
+	struct tvx_entry *en = out;
 	int rc = read_head(data, b->len, n, c, &rest, e);
 
 	if (!rc && in->is_raw && b->n_carried * sizeof(uint64_t) > b->len - BLOCK_TAIL - rest)
 		rc = err_set(e, ERR_IO, "the index is damaged: a block's carried events");
-	for (size_t i = 0; !rc && i < n; i++) {
-		if (!read_entry(c, i, in, &out[i]))
+	for (size_t i = part && part->no_carried ? b->n_carried : 0; !rc && i < n; i++) {
+		bool is_sound = read_times(c, i, en);
+
+		if (is_sound && part && !is_wanted(part, en, &c[COL_ROW], i))
+			continue;
+		if (!is_sound || !read_entry(c, i, in, en))
 			rc = err_set(e, ERR_IO, "the index is damaged: an entry of a block");
 		else if (in->is_raw && i < b->n_carried)
-			memcpy(&out[i].event, data + rest + i * sizeof(uint64_t), sizeof(uint64_t));
+			memcpy(&en->event, data + rest + i * sizeof(uint64_t), sizeof(uint64_t));
 		else if (in->is_raw)
-			out[i].event = b->first + (i - b->n_carried);
+			en->event = b->first + (i - b->n_carried);
+		en++;
 	}
+	*n_out = (size_t)(en - out);
 	return rc;
 }

@@ -18,8 +18,17 @@ struct block_context {
 	uint32_t n_names;
 };
 
-/* Decodes a block into its n_carried + n entries. ERR_INVALID if the bytes are no such block, or name what is not there. */
+/* Which of its entries are decoded: the others cost two numbers each. */
+struct block_part {
+	int64_t from_ps, to_ps; /* those that overlap [from_ps, to_ps) */
+	uint32_t rows; /* and are in the first so many rows; 0 = in any */
+	bool no_carried; /* and are the block's own */
+};
+
+/* Decodes a block, or the wanted part of it (NULL = all), into at most n_carried + n entries, and says how many. ERR_IO if the bytes are no
+ * such block, or name what is not there. */
 MUST_CHECK int block_unpack(const uint8_t *data, const struct block *b,
-			    const struct block_context *in, struct tvx_entry *out, struct err *e);
+			    const struct block_context *in, const struct block_part *part,
+			    struct tvx_entry *out, size_t *n_out, struct err *e);
 
 #endif

@@ -34,8 +34,9 @@ static bool is_sound(const struct tvx *x, const struct block *b)
 	return true;
 }
 
-/* Decodes a block. Its entries are the carried ones, then its own. */
-static int load_block(struct query *q, const struct block *b)
+/* Decodes a block, or a part of it. Its entries are the carried ones, then its own. */
+static int load_block(struct query *q, const struct block *b, const struct block_part *part,
+		      size_t *n_out)
 {
 	const struct block_context in = { .kind = q->track->kind,
 					  .is_raw = !q->level->shift,
@@ -51,7 +52,7 @@ static int load_block(struct query *q, const struct block *b)
 		q->entries = xmalloc(n * sizeof(*q->entries));
 		q->cap = n;
 	}
-	return block_unpack(q->x->data + b->at, b, &in, q->entries, q->e);
+	return block_unpack(q->x->data + b->at, b, &in, part, q->entries, n_out, q->e);
 }
 
 /* The last of the level's blocks that begins at or before this time, or the first one. */
@@ -81,21 +82,17 @@ static const struct level *choose_level(const struct query *q)
 	return l;
 }
 
-static bool is_wanted(const struct query *q, const struct tvx_entry *en)
-{
-	return en->start_ps < q->window->to_ps && entry_end(en) > q->window->from_ps &&
-	       (!q->window->rows || en->row < q->window->rows);
-}
-
 static int add_block(struct query *q, const struct block *b, bool is_first)
 {
-	size_t n = (size_t)b->n + b->n_carried;
-	int rc = load_block(q, b);
+	const struct block_part part = { .from_ps = q->window->from_ps,
+					 .to_ps = q->window->to_ps,
+					 .rows = q->window->rows,
+					 .no_carried = !is_first };
+	size_t n = 0;
+	int rc = load_block(q, b, &part, &n);
 
-	for (size_t i = is_first ? 0 : b->n_carried; !rc && i < n; i++) {
-		if (is_wanted(q, &q->entries[i]))
-			rc = fold_add(&q->fold, &q->entries[i]);
-	}
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = fold_add(&q->fold, &q->entries[i]);
 	return rc;
 }
 
@@ -103,11 +100,12 @@ static int add_block(struct query *q, const struct block *b, bool is_first)
 static int add_samples(struct query *q, const struct block *b, bool is_first)
 {
 	const struct tvx_entry *en, *end, *before = NULL;
-	int rc = load_block(q, b);
+	size_t n;
+	int rc = load_block(q, b, NULL, &n);
 
 	if (rc)
 		return rc;
-	end = q->entries + b->n_carried + b->n;
+	end = q->entries + n;
 	for (en = q->entries + b->n_carried; !rc && en < end; en++) {
 		if (en->start_ps < q->window->from_ps) {
 			before = en;
@@ -166,6 +164,7 @@ int tvx_event(const struct tvx *x, uint32_t track, uint64_t event, struct tvx_en
 	struct query q = { .x = x, .e = e };
 	uint32_t low = 0, high;
 	const struct block *b;
+	size_t n;
 	int rc;
 
 	if (track >= x->n_tracks)
@@ -184,7 +183,7 @@ int tvx_event(const struct tvx *x, uint32_t track, uint64_t event, struct tvx_en
 	if (low == q.level->n_blocks || event < b[low].first)
 		return err_set(e, ERR_NOT_FOUND, "track %" PRIu32 " has no event %" PRIu64, track,
 			       event);
-	rc = load_block(&q, &b[low]);
+	rc = load_block(&q, &b[low], NULL, &n);
 	if (!rc)
 		*out = q.entries[b[low].n_carried + (event - b[low].first)];
 	free(q.entries);
