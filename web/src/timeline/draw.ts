@@ -277,12 +277,14 @@ export class Picture {
     c.strokeRect(box.x, box.y, box.width, box.height);
     const wide = 2 * bound / (s.t1 - s.t0) * (s.width - s.gutter);
     if (wide < 2) return;
-    for (const x of [box.x, box.x + box.width]) {
+    for (const [x, side] of [[box.x, -1], [box.x + box.width, 1]]) {
       c.fillStyle = this.theme.clock;
       c.fillRect(x - wide / 2, box.y - 2, wide, box.height + 4);
-      if (wide > 20) {
+      if (wide > 20) { // outside: the event's own text is within
         c.fillStyle = this.theme.ink;
-        c.fillText(`±${span(bound)}`, x - wide / 2 + 2, box.y + box.height / 2);
+        c.textAlign = side < 0 ? "right" : "left";
+        c.fillText(`±${span(bound)}`, x + side * (wide / 2 + 3), box.y + box.height / 2);
+        c.textAlign = "left";
       }
     }
   }
