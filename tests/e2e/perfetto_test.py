@@ -9,6 +9,7 @@ import shutil
 import threading
 
 import export_test
+from lib import viewer
 from lib.browser import Browser
 from lib.cluster import Cluster, SkipTest, main, wait_until
 from lib.pftrace import Trace
@@ -22,16 +23,16 @@ ROWS = """const r = await window.app.trace.engine.query(arguments[0]); const out
 
 
 class Page(http.server.ThreadingHTTPServer):
-    """Serves Perfetto's page, which opens the trace by itself where the server answers as this one does."""
+    """Serves Perfetto's page, which opens the trace by itself where the server answers as this one does; without a trace it waits."""
 
-    def __init__(self, trace):
+    def __init__(self, trace=None):
         page = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
                 path = self.path.split("?")[0]
                 file = page.trace if path == "/localtrace" else UI / (path.lstrip("/") or "index.html")
-                body = b"{}" if path in ("/vizviewer_info", "/file_info") else file.read_bytes() if file.is_file() else None
+                body = b"{}" if page.trace and path in ("/vizviewer_info", "/file_info") else file.read_bytes() if file and file.is_file() else None
                 self.send_response(200 if body is not None else 404)
                 self.send_header("Content-Type", TYPES.get(pathlib.Path(path).suffix or ".html", "application/octet-stream"))
                 self.send_header("Content-Length", str(len(body or b"")))
@@ -94,9 +95,13 @@ def check_json(b, file):
     return got
 
 
-def test_perfetto():
+def need_perfetto():
     if not (UI / "index.html").is_file() or not shutil.which("chromedriver"):
         raise SkipTest("needs Perfetto's page in $TUTTI_PERFETTO (tests/perfetto.sh) and chromedriver")
+
+
+def test_perfetto():
+    need_perfetto()
     with Cluster() as c:
         sessions = [export_test.capture(c)["session"]]
         files = [KINETO / f"kineto-2.15-{name}.json" for name in ("stack", "steps")]  # of a real PyTorch
@@ -109,4 +114,28 @@ def test_perfetto():
                 print(session, kind, "slices, samples, flows:" if kind == "pftrace" else "slices:", check(b, c.dir / f"out/{session}.{suffix}"), flush=True)
 
 
-main(test_perfetto)
+def test_handed_over():
+    """The page's button: Perfetto itself takes the window that is shown, and reads each slice of it."""
+    need_perfetto()
+    ui = Page()
+    with Cluster() as c:
+        session = viewer.capture(c, flags=[f"--perfetto-url=http://127.0.0.1:{ui.server_port}"])
+        b = Browser(c, "1600,900")
+        mine = b.call("GET", "/window")
+        p = viewer.Page(c, b)
+        p.show(session)
+        p.window(200_000_000_000, 400_000_000_000)
+        b.run("document.getElementById('v-perfetto').click()")
+        handle = wait_until("Perfetto's window", lambda: next((h for h in b.call("GET", "/window/handles") if h != mine), None))
+        b.call("POST", "/window", {"handle": handle})
+        wait_until("Perfetto to load the window", lambda: b.run("return window.app?.trace?.engine !== undefined"), 300)
+        c.tutti("export", session, "--format", "pftrace", "--from", "200ms", "--to", "400ms", "-o", c.dir / "out", check=0)
+        want = len(Trace((c.dir / f"out/{session}.pftrace").read_bytes()).slices)
+        got = int(query(b, "select count(*) from slice")[0][0])
+        assert got == want > 100, (got, want)
+        assert not query(b, "select name, value from stats where severity in ('error', 'data_loss') and value > 0")
+        print(session, "handed over by the page, slices:", got)
+    ui.shutdown()
+
+
+main(test_perfetto, test_handed_over)

@@ -70,14 +70,12 @@ def timeline(camera, session):
     camera.take("timeline-whole")
 
     def event():
-        s = p.state()
-        row = next(r for r in s["rows"] if r["label"] == "Stream #7 (Compute)" and r["host"] == "host-0")
         b.press("/")
         b.press(*"all-reduce", "Enter")
         p.until("an event", lambda s: s["selected"])
         b.press("f", "v")
-        p.until("arrows", lambda s: s["flows"])
-        return row
+        b.press("s", hold_ms=900)  # the event's own flow may end before the session begins: others are around
+        p.until("arrows", lambda s: s["links"])
     camera.take("timeline-event", event)
     camera.take("timeline-late", lambda: (p.clear("v-find"), b.press("v", "0", "l"), wait_until("the hosts", lambda: b.text("#v-late"))))
     camera.take("timeline-search", lambda: (b.press("Esc", "/"), b.press(*"fusion"), wait_until("matches", lambda: "match" in b.text("#v-hits"))))
