@@ -73,10 +73,9 @@ def timeline(camera, session):
         b.press("/")
         b.press(*"all-reduce", "Enter")
         p.until("an event", lambda s: s["selected"])
-        b.press("f", "v")
-        b.press("s", hold_ms=900)  # the event's own flow may end before the session begins: others are around
-        p.until("arrows", lambda s: s["links"])
+        b.press("f")
     camera.take("timeline-event", event)
+    camera.take("timeline-flows", lambda: (b.press("0", "v"), p.until("arrows", lambda s: s["links"])))
     camera.take("timeline-late", lambda: (p.clear("v-find"), b.press("v", "0", "l"), wait_until("the hosts", lambda: b.text("#v-late"))))
     camera.take("timeline-search", lambda: (b.press("Esc", "/"), b.press(*"fusion"), wait_until("matches", lambda: "match" in b.text("#v-hits"))))
     camera.take("timeline-nothing-found", lambda: (b.press(*"xyz"), wait_until("no match", lambda: "no match" in b.text("#v-hits"))))
