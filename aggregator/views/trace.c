@@ -15,17 +15,16 @@ struct tracing {
 	const struct view_file *f; /* that is read */
 	struct buf *out;
 	size_t before; /* bytes of `out` that are not ours */
+	bool is_full;
 };
 
 static int add_bytes(void *arg, const void *data, size_t len, struct err *e)
 {
 	struct tracing *w = arg;
 
-	if (w->out->len - w->before + len > VIEW_TRACE_MAX)
-		return err_set(e, ERR_LIMIT,
-			       "this window has more than the %d MB of a trace that another viewer "
-			       "opens: use a shorter one, or tutti export",
-			       VIEW_TRACE_MAX / 1000000);
+	w->is_full = w->out->len - w->before + len > VIEW_TRACE_MAX;
+	if (w->is_full)
+		return err_set(e, ERR_LIMIT, "the trace is full");
 	buf_add(w->out, data, len);
 	return 0;
 }
@@ -120,6 +119,13 @@ int view_write_trace(const struct view *view, const struct view_trace *t, struct
 			    .to_ns = floor_ns(t->to_ps + PS_PER_NS - 1) },
 	};
 
-	return t->is_json ? write_json(&w, view, &conf, &sink, e)
-			  : write_pftrace(&w, view, &conf, &sink, e);
+	int rc = t->is_json ? write_json(&w, view, &conf, &sink, e)
+			    : write_pftrace(&w, view, &conf, &sink, e);
+
+	/* the reader's own error says only that it was stopped */
+	return w.is_full ? err_set(e, ERR_LIMIT,
+				   "this window has more than the %d MB of a trace that another "
+				   "viewer opens: use a shorter one, or tutti export",
+				   VIEW_TRACE_MAX / 1000000)
+			 : rc;
 }
