@@ -269,11 +269,20 @@ static int put_manifest(const struct end *end, const json_t *manifest, struct er
 	return rc;
 }
 
-/* Removes files that the manifest does not name, then writes the index entry, then the manifest; then the entry that a retry
- * replaces goes. A file that may not be
- * removed is another owner's, or the bucket keeps all that it has: it stays. After a crash in
- * between, an entry without a manifest can still be removed, because the ledger names its session; but a session
- * without an entry would stay hidden from listings. */
+static int put_index(const struct end *end, const json_t *manifest, struct err *e)
+{
+	int rc = check_owner(end, e);
+
+	return rc ? rc : session_index_put(end->store, manifest, e);
+}
+
+/*
+ * Removes files that the manifest does not name, then writes the manifest, then the index entry: what a listing has can
+ * be read. After a crash in between the ledger still names the session, and the entry follows. A retry's entry is
+ * written before its manifest, and the one that it replaces goes after it: of a session with two entries the
+ * manifest tells, so a listing never has an old result beside a new manifest.
+ * A file that may not be removed is another owner's, or the bucket keeps all that it has: it stays.
+ */
 static int commit(const struct end *end, struct err *e)
 {
 	const char *session = json_get_text(end->record, "session");
@@ -284,17 +293,15 @@ static int commit(const struct end *end, struct err *e)
 		log_warn("AGG-STORE", "session=%s action=remove reason=\"%s\"", session, e->msg);
 		rc = 0;
 	}
-	if (!rc)
-		rc = check_owner(end, e);
-	if (!rc)
-		rc = session_index_put(end->store, manifest, e);
+	if (!rc && is_retry(end->record))
+		rc = put_index(end, manifest, e);
 	if (!rc)
 		rc = check_owner(end, e);
 	if (!rc)
 		rc = put_manifest(end, manifest, e);
 	if (!rc && is_retry(end->record))
-		rc = session_index_settle(end->store, manifest, e);
-	return rc;
+		return session_index_settle(end->store, manifest, e);
+	return rc ? rc : put_index(end, manifest, e);
 }
 
 static int fail(const struct end *end, struct err *e)

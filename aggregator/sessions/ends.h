@@ -4,7 +4,7 @@
  * the store. A run of the aggregator that finds such a record carries the end out, from its first step on
  * even if an earlier run had begun, and then removes the ledger. Private to sessions/; functions block.
  *
- *   committed            files that the manifest does not name are removed, index entry and manifest are written
+ *   committed            files that the manifest does not name are removed, manifest and index entry are written
  *   failed, cancelled    its failure is recorded and its files are removed; after a retry only the files that the
  *                        manifest does not name
  *   deleted              manifest, files and index entry are removed

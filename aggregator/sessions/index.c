@@ -6,7 +6,8 @@
  *   tutti/index/LINE        all sessions
  *   tutti/runs/RUN/LINE     those of a run; put after the first one, and removed before it
  *
- * A line is put before the manifest that it repeats, and the line that it replaces goes after it. So a session with one
+ * A session's first line is put after its manifest, so that what is listed can be read. A retry's line is put before the
+ * manifest that it repeats, and the line that it replaces goes after it. So a session with one
  * line is what that line says; with several, or none, what its manifest says. The folders keep a listing short where
  * objects are files: it reads those that it needs. A line's object has the session's marks: whose it is, and of which
  * namespaces.
@@ -239,7 +240,7 @@ static int put_if_there(struct store *s, const struct session_line *line, const 
 }
 
 /*
- * Other lines are removed only of a session that is not under way, since a commit puts its line before its manifest. They
+ * Other lines are removed only of a session that is not under way, since a retry puts its line before its manifest. They
  * are listed before the ledger is looked for, and that before the manifest is read: the line of a commit that took
  * place meanwhile is either not in the list, or the manifest's own.
  */

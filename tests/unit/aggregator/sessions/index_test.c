@@ -39,20 +39,29 @@ static json_t *manifest_of(const char *name, const char *run, int complete)
 	return doc;
 }
 
-static void commit(struct store *s, const char *name, const char *run)
+/* As far as the store lets it come. */
+static int try_commit(struct store *s, const char *name, const char *run, struct err *e)
 {
 	json_t *record = json_pack("{s:i, s:s, s:s, s:{s:s, s:o}}", "version", LEDGER_VERSION,
 				   "session", name, "run", run, "end", "state", "committed",
 				   "document", manifest_of(name, run, 1));
 	char key[SESSION_KEY_BYTES];
 	unsigned int n = 0;
-	struct err e = { 0 };
+	int rc;
 
 	session_file_key(name, run, "a", key);
 	store_put_text(s, key, "events");
-	CHECK_OK(ledger_put_end(s, record, &n, &e), e);
-	CHECK_OK(ledger_carry_out(s, record, n, &e), e);
+	CHECK_OK(ledger_put_end(s, record, &n, e), *e);
+	rc = ledger_carry_out(s, record, n, e);
 	json_decref(record);
+	return rc;
+}
+
+static void commit(struct store *s, const char *name, const char *run)
+{
+	struct err e = { 0 };
+
+	CHECK_OK(try_commit(s, name, run, &e), e);
 }
 
 static void commit_all(struct store *s)
@@ -228,6 +237,33 @@ static void retry(struct store *s, struct err *e)
 	if (!ledger_carry_out(s, record, n, e))
 		*e = (struct err){ 0 };
 	json_decref(record);
+}
+
+/* A commit that ends before its manifest, or before its line, lists nothing that cannot be read; and it can be carried
+ * out once more. */
+static void test_listed_is_readable(void)
+{
+	static const char *const rules[] = { "put tutti/sessions/* fail", "put tutti/index/* fail",
+					     "put tutti/runs/* fail" };
+	struct err e = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
+		struct store *s = store_open_faulty();
+		json_t *manifest = NULL;
+		bool is_listed;
+
+		CHECK_OK(store_fault_set(s, rules[i], &e), e);
+		CHECK(try_commit(s, noon, "", &e));
+		CHECK_OK(store_fault_set(s, "", &e), e);
+		is_listed = *listed(s, NULL, NULL, 9);
+		CHECK(!is_listed ||
+		      has(s, "tutti/sessions/2026_11_21_12_00_00_bbbbbb/manifest.json"));
+		CHECK_OK(session_recover(s, noon, &manifest, &e), e);
+		json_decref(manifest);
+		CHECK_STR(listed(s, NULL, NULL, 9), "b");
+		CHECK_STR(listed(s, "", NULL, 9), "b");
+		store_free(s);
+	}
 }
 
 /* A retry replaces the line. While there are two, the manifest says which of them is right. */
@@ -459,6 +495,7 @@ int main(void)
 	test_line();
 	test_without_line();
 	test_read_only();
+	test_listed_is_readable();
 	test_retry();
 	test_store_fails();
 	test_lost_index();
