@@ -9,7 +9,7 @@
 #include "base/err.h"
 
 #define SECRET_LEAST_BYTES 16
-#define SECRET_MOST_BYTES  1024
+#define SECRET_MOST_BYTES  16384 /* a signed token names groups and accounts */
 
 /* Loads the first line of a file, without blanks around it: printable ASCII. The caller frees `*out`
  * with secret_free(). ERR_INVALID for one that is too short, too long or not printable, ERR_DENIED for a file that

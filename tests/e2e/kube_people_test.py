@@ -52,6 +52,10 @@ def test_roles():
             assert token not in c.logs_text() + (c.dir / "audit").read_text()
         mixed = api.person("mixed", both)
         assert ask(c, mixed, "GET", "/metrics")[0] == 403
+        file = c.dir / "long"  # tokens name groups: they have kilobytes
+        file.write_text(api.person("long", in_space("", VIEW), size=6000))
+        file.chmod(0o600)
+        assert c.tutti("sessions", "--token-file", file)[0] == 0, c.stderr
         assert ask(c, None, "POST", "/api/v1/login", {"token": mixed})[1]["name"] == "mixed"
     api.close()
 

@@ -41,8 +41,8 @@ class FakeReviews:
         self.server.shutdown()
         self.server.server_close()
 
-    def person(self, name, rights, audiences=("tutti",), user=None, error=None):
-        token = secrets.token_urlsafe(40)
+    def person(self, name, rights, audiences=("tutti",), user=None, error=None, size=40):
+        token = secrets.token_urlsafe(size)
         self.people[token] = {"name": name, "rights": set(rights), "audiences": list(audiences), "error": error,
                               "user": user if user is not None else {"username": name, "uid": "u-" + name, "groups": ["g-" + name], "extra": {"e": ["1"]}}}
         return token

@@ -32,7 +32,7 @@ static void test_load(void)
 					   "0123456789 abcdef",
 					   "0123456789abcd\x01g",
 					   "0123456789abcd\xc3\xa4" };
-	char *secret, longest[2000];
+	char *secret, longest[SECRET_MOST_BYTES + 2];
 	struct err e;
 
 	CHECK_OK(load("  0123456789abcdef \r\nanother line\n", &secret, &e), e);
@@ -44,6 +44,9 @@ static void test_load(void)
 	memset(longest, 'x', sizeof(longest) - 1);
 	longest[sizeof(longest) - 1] = '\0';
 	CHECK_EQ(load(longest, &secret, &e), ERR_INVALID);
+	CHECK_OK(load(longest + 1, &secret, &e), e);
+	CHECK_STR(secret, longest + 1);
+	secret_free(secret);
 	CHECK_EQ(secret_load(&secret, "/nowhere/at/all", &e), ERR_NOT_FOUND);
 }
 
