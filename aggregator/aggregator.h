@@ -44,6 +44,8 @@ struct aggregator_conf {
 	uint64_t quota_bytes; /* of all sessions, beyond which none begins; 0 = any number */
 	int quota_sessions; /* the same for their number */
 	struct conf_list quota_run; /* RUN=BYTES,SESSIONS */
+	int limit_captures, limit_starts, limit_streams; /* of one caller: limits.h */
+	uint64_t limit_bytes;
 	int64_t retain_period_ns; /* between two looks for old sessions */
 	char *cert, *key, *ca; /* TLS on gRPC and HTTP; ca demands agents' certificates */
 	/* most hosts of one address, where no certificates prove names; 0 = no limit */

@@ -69,6 +69,19 @@ static const struct conf_field fields[] = {
 	CONF(struct aggregator_conf, quota_run, NULL,
 	     "quota of one run: RUN=BYTES,SESSIONS, like nightly=200G,50 (0 = any number); "
 	     "'=BYTES,SESSIONS' for sessions without a run; may be repeated"),
+	CONF_RANGE(struct aggregator_conf, limit_captures, "0", 0, 1e6,
+		   "most captures that one caller may have under way; 0 = any number"),
+	CONF_RANGE(
+		struct aggregator_conf, limit_starts, "0", 0, 1e6,
+		"most captures, snapshots and retries that one caller may start in a minute; 0 = "
+		"any number"),
+	{ "limit_bytes_bytes", CONF_SIZE, offsetof(struct aggregator_conf, limit_bytes), "0",
+	  "bytes of one caller's captures under way from which on no further one of his begins, "
+	  "like "
+	  "10G; 0 = any number",
+	  false, 0, 0 },
+	CONF_RANGE(struct aggregator_conf, limit_streams, "0", 0, 1e6,
+		   "most event streams that one caller may have open; 0 = any number"),
 	CONF_RANGE(struct aggregator_conf, retain_period_ns, "10m", RETAIN_PERIOD_MIN_NS,
 		   RETAIN_MAX_NS, "time between two looks for sessions that are to go"),
 	CONF(struct aggregator_conf, cert, NULL, "PEM file with the certificate of gRPC and HTTP"),

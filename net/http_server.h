@@ -57,6 +57,9 @@ const char *http_peer(const struct http_req *req); /* "127.0.0.1" */
 void http_set_user(struct http_req *req, void *user, void (*release)(void *user));
 void *http_user(const struct http_req *req); /* or NULL */
 
+/* The answer says when to ask again: a header Retry-After. */
+void http_set_retry_after(struct http_req *req, int seconds);
+
 /* The answer, whichever it is, sets this cookie: "name=value; Path=/; ...", of letters that a header may have. */
 void http_set_cookie(struct http_req *req, const char *cookie);
 

@@ -66,6 +66,11 @@ void *http_user(const struct http_req *req)
 	return req->user;
 }
 
+void http_set_retry_after(struct http_req *req, int seconds)
+{
+	req->retry_after_s = seconds;
+}
+
 void http_set_cookie(struct http_req *req, const char *cookie)
 {
 	free(req->cookie);
@@ -157,7 +162,12 @@ struct MHD_Response *response_error(const char *text)
 void req_answer(struct http_req *req, int status, struct MHD_Response *resp)
 {
 	struct http_server *s = req->server;
+	char seconds[16];
 
+	if (req->retry_after_s) {
+		snprintf(seconds, sizeof(seconds), "%d", req->retry_after_s);
+		MHD_add_response_header(resp, "Retry-After", seconds);
+	}
 	if (req->cookie)
 		MHD_add_response_header(resp, "Set-Cookie", req->cookie);
 	if (status == 401)

@@ -48,6 +48,7 @@ struct http_req {
 	char *identity_error; /* of a certificate that is not accepted; NULL = none */
 	void *user; /* loop thread: of the handler */
 	void (*release_user)(void *user);
+	int retry_after_s; /* that the answer says; 0 = nothing */
 	char *cookie; /* that the answer sets; NULL = none */
 
 	/* Under the server's lock. */

@@ -70,6 +70,11 @@ bool principal_holds(const struct principal *p)
 	return !p->is_revoked && (!p->until_mono_ns || now_mono_ns() < p->until_mono_ns);
 }
 
+const char *principal_owner(const struct principal *p)
+{
+	return strcmp(p->how, "anonymous") ? p->name : "";
+}
+
 enum role principal_role(const struct principal *p)
 {
 	int role = ROLE_ADMIN;

@@ -44,6 +44,9 @@ void principal_unref(struct principal *p); /* NULL is fine */
 /* Whether what it rests on still holds, as far as is known. */
 bool principal_holds(const struct principal *p);
 
+/* Its name, as owner of what it begins; "" for a caller who showed nothing. Borrowed. */
+const char *principal_owner(const struct principal *p);
+
 /* The highest role that it has anywhere. */
 enum role principal_role(const struct principal *p);
 

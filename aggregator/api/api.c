@@ -11,6 +11,7 @@
 #include "aggregator/api/events.h"
 #include "aggregator/api/host_header.h"
 #include "aggregator/api/hosts_text.h"
+#include "aggregator/api/limits.h"
 #include "aggregator/api/marks.h"
 #include "aggregator/api/metrics.h"
 #include "aggregator/api/page.h"
@@ -328,6 +329,7 @@ struct api *api_new(const struct api_env *env)
 	api->browsers = browsers_new();
 	login_name_cookie(env->link_key, api->cookie);
 	api->events = events_new(env->registry, env->pods, env->captures, env->jobs);
+	api->limits = limits_new(&env->limits, env->captures, api->events);
 	removals_watch(env->removals, on_removed, api);
 	return api;
 }
@@ -341,6 +343,7 @@ void api_free(struct api *api)
 {
 	if (!api)
 		return;
+	limits_free(api->limits);
 	events_free(api->events);
 	marks_free(api->marks);
 	browsers_free(api->browsers);

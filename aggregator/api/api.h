@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "aggregator/api/limits.h"
 #include "base/err.h"
 
 struct access;
@@ -44,6 +45,7 @@ struct api_env {
 	int64_t started_mono_ns;
 	struct access *access; /* who callers are */
 	struct audit *audit; /* NULL = none */
+	struct limits_conf limits; /* of one caller */
 	bool has_tls; /* of HTTP */
 	const char *link_key; /* of link_key.h */
 	const char *http_address; /* of the listener, for the Host headers that it accepts */

@@ -17,6 +17,7 @@
 struct browsers;
 struct buf;
 struct http_req;
+struct limits;
 struct marks_cache;
 struct principal;
 struct spaces;
@@ -25,6 +26,7 @@ struct verb;
 struct api {
 	struct api_env env;
 	struct events *events;
+	struct limits *limits;
 	struct marks_cache *marks;
 	struct browsers *browsers;
 	char cookie[LOGIN_COOKIE_BYTES]; /* its name */

@@ -383,6 +383,16 @@ void events_open_capture(struct events *ev, struct http_req *req, struct princip
 	topic_make_text(t);
 }
 
+size_t events_streams_of(const struct events *ev, const char *name)
+{
+	const struct stream *s;
+	size_t n = 0;
+
+	TAILQ_FOREACH (s, &ev->streams, entry)
+		n += !strcmp(principal_owner(s->who), name);
+	return n;
+}
+
 size_t events_pages(const struct events *ev)
 {
 	return ev->n_pages;

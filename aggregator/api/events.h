@@ -25,6 +25,9 @@ void events_open(struct events *ev, struct http_req *req, struct principal *who)
 void events_open_capture(struct events *ev, struct http_req *req, struct principal *who,
 			 struct capture *c);
 
+/* How many streams the caller of this name has open. */
+size_t events_streams_of(const struct events *ev, const char *name);
+
 /* How many streams of everything are open. */
 size_t events_pages(const struct events *ev);
 

@@ -11,6 +11,7 @@
 #include "aggregator/access/audit.h"
 #include "aggregator/access/verbs.h"
 #include "aggregator/api/api_impl.h"
+#include "aggregator/api/limits.h"
 #include "aggregator/api/marks.h"
 #include "aggregator/captures/capture.h"
 #include "aggregator/sessions/session_store.h"
@@ -30,7 +31,8 @@ struct admission {
 	struct path_parts parts;
 	struct principal *principal; /* NULL = not known yet */
 	void (*answer)(struct admission *a); /* of a refusal, once it is in the audit log */
-	struct err why; /* of a token that is not valid */
+	struct err why; /* of a token that is not valid, or of a limit */
+	int retry_s; /* of a limit */
 	struct store *store; /* this and what follows are for the worker that reads the marks */
 	json_t *marks;
 	int rc;
@@ -49,9 +51,7 @@ struct principal *api_principal(const struct http_req *req)
 
 const char *api_owner(const struct http_req *req)
 {
-	const struct principal *p = api_principal(req);
-
-	return strcmp(p->how, "anonymous") ? p->name : "";
+	return principal_owner(api_principal(req));
 }
 
 const struct spaces *api_view_of(const struct http_req *req)
@@ -208,7 +208,39 @@ static void answer_bad_token(struct admission *a)
 		http_answer_error(a->req, 503, "%s", a->why.msg);
 }
 
+static void answer_limit(struct admission *a)
+{
+	http_set_retry_after(a->req, a->retry_s);
+	http_answer_error(a->req, 429, "%s", a->why.msg);
+}
+
 /* ---- whether he may ---- */
+
+static bool is_start(const struct verb *v)
+{
+	return v == &verb_start || v == &verb_snapshot || v == &verb_retry;
+}
+
+static bool is_stream(const struct route *route)
+{
+	static const char end[] = "/events";
+	size_t len = strlen(route->path);
+
+	return len >= strlen(end) && !strcmp(route->path + len - strlen(end), end);
+}
+
+/* Whether the caller has room for one more. */
+static int check_limits(struct admission *a)
+{
+	struct limits *limits = a->api->limits;
+	const char *name = principal_owner(a->principal);
+
+	if (is_start(a->route->verb))
+		return limits_start(limits, name, &a->retry_s, &a->why);
+	if (is_stream(a->route))
+		return limits_stream(limits, name, &a->retry_s, &a->why);
+	return 0;
+}
 
 static void call_route(struct admission *a)
 {
@@ -241,6 +273,10 @@ static void grant(struct admission *a)
 {
 	json_t *entry;
 
+	if (check_limits(a)) {
+		refuse_with(a, a->why.msg, answer_limit);
+		return;
+	}
 	if (!a->route->verb->is_audited) {
 		call_route(a);
 		return;

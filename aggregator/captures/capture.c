@@ -89,6 +89,21 @@ struct capture *capture_find(struct captures *cs, const char *session)
 	return NULL;
 }
 
+struct captures_use captures_use_of(const struct captures *cs, const char *owner)
+{
+	struct captures_use use = { 0 };
+	const struct capture *c;
+
+	TAILQ_FOREACH (c, &cs->all, entry) {
+		if (capture_has_ended(c) || strcmp(c->owner, owner))
+			continue;
+		use.n++;
+		for (size_t i = 0; i < c->n_hosts; i++)
+			use.bytes += c->hosts[i].bytes;
+	}
+	return use;
+}
+
 void captures_watch(struct captures *cs, void (*fn)(void *arg, struct capture *c), void *arg)
 {
 	cs->watches = xrealloc(cs->watches, (cs->n_watches + 1) * sizeof(*cs->watches));

@@ -376,6 +376,13 @@ void capture_unhold(struct capture *c); /* NULL is fine */
 /* The store has begun to refuse grants, or may make them again: so many hosts may upload at once. */
 void captures_set_grants(struct captures *cs, bool are_made);
 
+/* What the captures under way of one owner are; "" = those without one. */
+struct captures_use {
+	size_t n;
+	uint64_t bytes; /* that their hosts have announced */
+};
+struct captures_use captures_use_of(const struct captures *cs, const char *owner);
+
 /* fn is called after each change of a capture. Several may watch; a watch is never removed. */
 void captures_watch(struct captures *cs, void (*fn)(void *arg, struct capture *c), void *arg);
 

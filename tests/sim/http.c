@@ -160,6 +160,12 @@ void *http_user(const struct http_req *req)
 	return req->user;
 }
 
+void http_set_retry_after(struct http_req *req, int seconds)
+{
+	(void)req;
+	(void)seconds;
+}
+
 void http_set_cookie(struct http_req *req, const char *cookie)
 {
 	(void)req;
