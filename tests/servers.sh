@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Real object stores to test against, all pinned: versitygw (S3), fake-gcs-server (Google Cloud Storage), Azurite (Azure Blob
-# Storage); Helm, and kustomize where there is no kubectl; what builds the page, and what checks it (axe-core).
+# Storage); an OpenID provider; Helm, and kustomize where there is no kubectl; what builds the page, and what checks it (axe-core).
 #
 #   tests/servers.sh install      builds what is missing: minutes of CPU time, the first time
 #   tests/servers.sh start        the same in the background, at the lowest priority
 #   tests/servers.sh wait web     waits for what builds the page, and prints its Node and the folder of its packages
 #   tests/servers.sh wait axe     the same of axe-core, which looks for what keeps people from using the page: its script
-#   tests/servers.sh wait NAME    waits until NAME (versitygw, fake-gcs-server, azurite, kustomize, helm) is there, at most WAIT_S
+#   tests/servers.sh wait NAME    waits until NAME (versitygw, fake-gcs-server, azurite, kustomize, helm, oidc-provider) is there, at most WAIT_S
 #                                 (default 900), and prints the command that runs it
 #
 # They are kept outside of the checkout, in TUTTI_SERVERS (default: ~/.cache/tutti-servers), with the Go and the Node that
@@ -23,6 +23,7 @@ versitygw=github.com/versity/versitygw/cmd/versitygw@v1.8.0
 fake_gcs=github.com/fsouza/fake-gcs-server@v1.56.1
 azurite=azurite@3.35.0
 axe=axe-core@4.14.1
+oidc=oidc-provider@9.13.3
 helm=helm.sh/helm/v3/cmd/helm@v3.18.6
 kustomize=sigs.k8s.io/kustomize/kustomize/v5@v5.7.1
 
@@ -33,6 +34,7 @@ command_of() {
 	versitygw | fake-gcs-server | kustomize | helm) echo "$home/$1" ;;
 	web) echo "$(node_folder)/bin/node $home/web/node_modules" ;;
 	axe) echo "$home/axe/node_modules/axe-core/axe.min.js" ;;
+	oidc-provider) echo "$(node_folder)/bin/node $home/oidc-provider/node_modules/oidc-provider/lib/index.js" ;;
 	azurite) echo "$(node_folder)/bin/node $home/azurite/node_modules/azurite/dist/src/blob/main.js" ;;
 	*) echo "tests/servers.sh: no server is called '$1'" >&2; return 2 ;;
 	esac
@@ -85,6 +87,7 @@ install() {
 	web_packages
 	npm_server axe "$axe"
 	npm_server azurite "$azurite"
+	npm_server oidc-provider "$oidc"
 	go_server fake-gcs-server "$fake_gcs"
 	go_server versitygw "$versitygw"
 	command -v kubectl >/dev/null || go_server kustomize "$kustomize"
@@ -103,7 +106,7 @@ start)
 wait)
 	name=${2:?a server}
 	command=$(command_of "$name")
-	declare -A versions=([web]=$web [axe]=$axe [azurite]=$azurite [fake-gcs-server]=$fake_gcs [versitygw]=$versitygw [kustomize]=$kustomize [helm]=$helm)
+	declare -A versions=([web]=$web [axe]=$axe [azurite]=$azurite [fake-gcs-server]=$fake_gcs [versitygw]=$versitygw [kustomize]=$kustomize [helm]=$helm [oidc-provider]=$oidc)
 	for ((i = 0; i < ${WAIT_S:-900}; i++)); do
 		is_there "$name" "${versions[$name]}" && { command_of "$name"; exit; }
 		# No run is at it, and it is not there: waiting does not help.

@@ -63,7 +63,9 @@ if(NOT TUTTI_SANITIZE STREQUAL thread)	# an agent that ends beside a stuck worke
 	e2e_test(sched "e2e")
 	e2e_test(install "e2e")	# no threads of their own
 	e2e_test(manifests "e2e")
-	e2e_test(helm "e2e")
+	e2e_test(helm "e2e;servers")
+	e2e_test(provider "e2e;servers")
+	set_tests_properties(e2e/helm e2e/provider PROPERTIES COST 0.001 TIMEOUT 1200)
 	e2e_test(ports "e2e")
 endif()
 e2e_test(access "e2e")
