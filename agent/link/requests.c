@@ -202,6 +202,7 @@ static void upload_if_granted(struct request *rq)
 		.files = rq->files,
 		.n_files = rq->n_files,
 		.grants = rq->files_summed,
+		.at_once = rq->at_once,
 		.puts = rq->requests->puts,
 		.instance = rq->requests->link.instance,
 		.control_channel = control_channel,
@@ -491,6 +492,7 @@ void requests_upload(struct requests *rs, const Tutti__V1__Upload *m)
 	if (m->deadline_ns)
 		rq->deadline_ns = m->deadline_ns;
 	rq->credit = true;
+	rq->at_once = m->at_once;
 	rq->reported_not_stored = false;
 	if (rq->state == REQUEST_STORED)
 		request_report_result(rq, NULL, NULL);

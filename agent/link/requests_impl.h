@@ -54,6 +54,7 @@ struct request {
 	size_t result_len;
 
 	bool credit; /* Upload has come */
+	bool at_once; /* as the credit said: a small file may go without a question */
 	bool reported_not_stored; /* that was reported since the last Arm or Upload */
 	struct upload *upload;
 	uint64_t bytes_done;

@@ -42,7 +42,8 @@ struct upload {
 	struct loop_timer timer; /* the next attempt */
 	int64_t backoff_ns;
 	int damaged; /* attempts that ended with a wrong checksum */
-	bool offset_known; /* the aggregator has reported from where to send */
+	bool offset_known; /* it is known from where to send */
+	bool at_once; /* the attempt asks nothing: begin, the only chunk and the end go together */
 	uint64_t attempt_offset; /* bytes that the aggregator had when the attempt began */
 	uint64_t
 		offset; /* of the next chunk; with grants, the bytes that are in the store or on their way */
@@ -189,6 +190,8 @@ static void on_chunk(void *arg)
 		return;
 	}
 	send_chunk(u, ch);
+	if (u->at_once)
+		rpc_half_close(u->call);
 	if (u->req.progress)
 		u->req.progress(u->req.arg, u->offset);
 	read_next_chunk(u);
@@ -305,7 +308,7 @@ static void on_drained(struct rpc_call *call)
 {
 	struct upload *u = rpc_arg(call);
 
-	if (u->offset_known && u->offset == u->req.bytes && !u->reading)
+	if (u->offset_known && u->offset == u->req.bytes && !u->reading && !u->at_once)
 		rpc_half_close(call);
 	read_next_chunk(u);
 }
@@ -412,7 +415,7 @@ static void fill_files(Tutti__V1__UploadBegin *begin, const struct upload *u)
 		begin->files[i] = u->req.files[i].bytes;
 		begin->crc32c[i] = u->req.files[i].crc32c;
 	}
-	begin->grants = u->req.grants;
+	begin->grants = u->req.grants && !u->at_once;
 	begin->n_crc32c = begin->grants ? begin->n_files : 0;
 	begin->put = (uint32_t)u->n_put;
 }
@@ -428,7 +431,7 @@ static void send_begin(struct upload *u)
 	begin.host = (char *)u->env->host;
 	begin.instance = u->req.instance;
 	begin.bytes = u->req.bytes;
-	begin.resume = true;
+	begin.resume = !u->at_once;
 	begin.crc32 = u->req.crc32;
 	fill_files(&begin, u);
 	m.kind_case = TUTTI__V1__UPLOAD_MESSAGE__KIND_BEGIN;
@@ -471,8 +474,12 @@ static void start_attempt(void *arg)
 	struct upload *u = arg;
 	struct rpc_channel *ch;
 
-	u->offset_known = u->stored = u->retryable = false;
-	u->offset = 0;
+	/* Of a file that goes in one chunk the aggregator has all or nothing. A question where to go on, and its
+	 * answer, would cost it a round trip, for which a host keeps its credit. */
+	u->at_once = u->req.at_once && !u->attempted && u->req.bytes && u->req.bytes <= SMALL_BYTES;
+	u->offset_known = u->at_once;
+	u->stored = u->retryable = false;
+	u->offset = u->attempt_offset = 0;
 	rpc_channel_free(u->channel);
 	u->channel = NULL;
 	u->rc = open_file(u, &u->error);
@@ -484,6 +491,8 @@ static void start_attempt(void *arg)
 	}
 	u->call = rpc_open(ch, "/tutti.v1.Ingest/Upload", u->req.deadline_mono_ns, &events, u);
 	send_begin(u);
+	if (u->at_once)
+		read_next_chunk(u);
 }
 
 struct upload *upload_start(const struct link_env *env, const struct upload_request *req)

@@ -34,6 +34,7 @@ struct upload_request {
 		*files; /* each file of the session in it; borrowed until the end */
 	size_t n_files;
 	bool grants; /* the checksums of `files` are set */
+	bool at_once; /* a file that is one chunk may go without a question; no grants are made */
 	struct puts *puts;
 	uint64_t instance; /* of this agent's Hello */
 	int64_t deadline_mono_ns;

@@ -37,7 +37,8 @@ static void send_credit(struct capture_host *h)
 {
 	struct buf message = BUF_INIT;
 
-	message_upload(&message, h->capture->session, h->capture->last_ns);
+	message_upload(&message, h->capture->session, h->capture->last_ns,
+		       !h->capture->captures->many_credits);
 	capture_host_send(h, &message);
 	buf_release(&message);
 }

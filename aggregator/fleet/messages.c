@@ -54,13 +54,14 @@ void message_cancel(struct buf *out, const char *session)
 	message_pack(out, &m);
 }
 
-void message_upload(struct buf *out, const char *session, int64_t deadline_ns)
+void message_upload(struct buf *out, const char *session, int64_t deadline_ns, bool at_once)
 {
 	Tutti__V1__Upload upload = TUTTI__V1__UPLOAD__INIT;
 	message m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
 
 	upload.session = (char *)session;
 	upload.deadline_ns = deadline_ns;
+	upload.at_once = at_once;
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_UPLOAD;
 	m.upload = &upload;
 	message_pack(out, &m);

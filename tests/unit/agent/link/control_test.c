@@ -137,6 +137,8 @@ static void test_whole_cycle(void)
 	CHECK_EQ(g.agg.uploads, 0); /* not before the upload credit */
 	fake_upload(&g.agg, SESSION);
 	until(&g, &g.agg.results, 1);
+	CHECK_EQ(g.agg.uploads, 1);
+	CHECK_EQ(g.agg.questions, 0); /* a small file goes at once */
 	CHECK(g.agg.has_file && g.agg.result_calibrated);
 	CHECK_STR(g.agg.reason, "");
 	CHECK_EQ(g.agg.events, 3);
@@ -344,6 +346,40 @@ static void test_upload_resumes(void)
 	CHECK_EQ(g.agg.uploads, 3);
 	CHECK(g.agg.resumed_at >= 5000000);
 	CHECK_EQ(g.agg.bytes, g.agg.file.len);
+	rig_down(&g);
+}
+
+/* A small file that went at once, and did not arrive, goes again; then the aggregator is asked what it has. */
+static void test_small_upload_again(void)
+{
+	struct rig g;
+
+	rig_up(&g, good_fakes);
+	g.agg.cut_after = 1;
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, NS_PER_S, NS_PER_MS, NULL);
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.results, 1);
+	CHECK(g.agg.has_file);
+	CHECK_EQ(g.agg.uploads, 2);
+	CHECK_EQ(g.agg.questions, 1);
+	CHECK_EQ(g.agg.bytes, g.agg.file.len);
+	rig_down(&g);
+}
+
+/* An aggregator that makes grants is asked first, also for a small file. */
+static void test_small_upload_for_grants(void)
+{
+	struct rig g;
+
+	rig_up(&g, good_fakes);
+	g.agg.makes_grants = true;
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, NS_PER_S, NS_PER_MS, NULL);
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.results, 1);
+	CHECK(g.agg.has_file);
+	CHECK_EQ(g.agg.questions, 1);
 	rig_down(&g);
 }
 
@@ -702,6 +738,8 @@ int main(void)
 	test_stop_and_cancel();
 	test_upload_refused();
 	test_upload_resumes();
+	test_small_upload_again();
+	test_small_upload_for_grants();
 	test_link_breaks();
 	test_armed_again();
 	test_next_agent();

@@ -240,13 +240,15 @@ static void on_upload_begin(struct fake_aggregator *a, struct rpc_call *call,
 {
 	CHECK_STR(begin->host, a->host);
 	CHECK(begin->instance == a->instance);
-	CHECK(begin->resume);
-	if (begin->crc32 != a->announced_crc32)
+	CHECK(begin->resume || begin->bytes <= LIMIT_CHUNK_BYTES);
+	if (!begin->resume || begin->crc32 != a->announced_crc32)
 		buf_reset(&a->file);
 	a->announced = begin->bytes;
 	a->announced_crc32 = begin->crc32;
 	a->resumed_at = a->file.len;
-	send_upload_reply(a, call, false);
+	a->questions += begin->resume;
+	if (begin->resume)
+		send_upload_reply(a, call, false);
 }
 
 static void on_upload_chunk(struct fake_aggregator *a, struct rpc_call *call,
@@ -333,6 +335,7 @@ void fake_upload(struct fake_aggregator *a, const char *session)
 	Tutti__V1__AggregatorMessage m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
 	Tutti__V1__Upload upload = TUTTI__V1__UPLOAD__INIT;
 
+	upload.at_once = !a->makes_grants;
 	upload.session = (char *)session;
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_UPLOAD;
 	m.upload = &upload;

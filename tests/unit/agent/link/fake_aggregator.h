@@ -36,6 +36,8 @@ struct fake_aggregator {
 	int64_t lease_ns;
 	struct buf file; /* of the last upload; a resumed one appends */
 	uint64_t resumed_at; /* where the last upload began */
+	bool makes_grants; /* so the credits say; it makes none */
+	int questions; /* uploads that asked where to go on */
 	uint64_t announced;
 	uint32_t announced_crc32;
 	int uploads;
