@@ -27,7 +27,9 @@
 static const struct conf_field fields[] = {
 	CONF(struct agent_conf, host, NULL,
 	     "this host's name in sessions; unset: the system's host name"),
-	CONF(struct agent_conf, aggregator, "127.0.0.1:7401", "host:port of the aggregator's gRPC"),
+	CONF(struct agent_conf, aggregator, "127.0.0.1:7401",
+	     "host:port of the aggregator's gRPC; "
+	     "of several, with commas between, the leader is used"),
 	CONF(struct agent_conf, label, NULL, "KEY=VALUE to select this host by; may be repeated"),
 	CONF(struct agent_conf, spool, "/var/tmp/tutti-agent",
 	     "directory for files that are not yet delivered"),

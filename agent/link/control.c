@@ -8,6 +8,7 @@
 #include <zlib.h>
 
 #include "agent/clock/clock.h"
+#include "agent/link/addresses.h"
 #include "agent/link/dial.h"
 #include "agent/link/messages.h"
 #include "agent/link/requests.h"
@@ -24,10 +25,14 @@
 #include "proto/probe.h"
 
 #define BACKOFF_FIRST_NS (200 * NS_PER_MS)
-#define STEADY_NS	 (5 * NS_PER_S) /* a link that was up this long resets the pauses */
+/* the longest pause where there are several aggregators */
+#define SEARCH_MAX_NS (5 * NS_PER_S)
+#define STEADY_NS     (5 * NS_PER_S) /* a link that was up this long resets the pauses */
 /* Longest time from dialling to Welcome. It is long, because agents that give up early make a busy aggregator
  * busier. */
 #define WELCOME_LIMIT_NS (90 * NS_PER_S)
+/* the same where there are several: a frozen one accepts connections, and another one may lead */
+#define WELCOME_LIMIT_SEVERAL_NS (10 * NS_PER_S)
 /* time between two Status messages at first; doubles while nothing changes */
 #define STATUS_GAP_NS (2 * NS_PER_S)
 /* the longest time between two Status messages; 10,000 agents then send 80 a second */
@@ -38,8 +43,10 @@
 enum link_state { LINK_DOWN, LINK_DIALLING, LINK_UP };
 
 struct control {
-	struct link_env env;
+	struct link_env env; /* its `aggregator` is the one of `addresses` that is dialled now */
+	struct addresses *addresses;
 	char host[ADDRESS_HOST_BYTES]; /* of the aggregator: probes go there */
+	uint64_t term; /* the highest that an aggregator has named */
 	uint64_t instance;
 	struct requests *requests;
 	struct questions *questions;
@@ -75,15 +82,33 @@ static void log_down(struct control *c, const char *reason)
 			 c->down_reason);
 }
 
+/* While one of several aggregators is about to take over, agents look for it often. */
+static int64_t reconnect_max_ns(const struct control *c)
+{
+	int64_t max_ns = c->env.reconnect_max_ns;
+
+	return addresses_n(c->addresses) > 1 && max_ns > SEARCH_MAX_NS ? SEARCH_MAX_NS : max_ns;
+}
+
+/* The next address; true if all have been tried. */
+static bool choose_next(struct control *c)
+{
+	bool all = addresses_next(c->addresses);
+
+	c->env.aggregator = addresses_now(c->addresses, c->host);
+	return all;
+}
+
 static void end_link(struct control *c, const char *reason)
 {
+	bool was_up = c->state == LINK_UP;
 	struct loop *l = c->env.loop;
 
 	if (c->stopping)
 		log_info("AGT-LINK", "state=closed aggregator=%s", c->env.aggregator);
 	else
 		log_down(c, reason);
-	if (c->state == LINK_UP && now_mono_ns() - c->up_mono_ns >= STEADY_NS)
+	if (was_up && now_mono_ns() - c->up_mono_ns >= STEADY_NS)
 		c->backoff_ns = BACKOFF_FIRST_NS;
 	c->state = LINK_DOWN;
 	loop_timer_cancel(l, &c->status);
@@ -93,10 +118,12 @@ static void end_link(struct control *c, const char *reason)
 	clock_unset_peer(c->env.clock);
 	if (c->stopping)
 		return;
-	if (c->backoff_ns > c->env.reconnect_max_ns)
-		c->backoff_ns = c->env.reconnect_max_ns;
+	if (c->backoff_ns > reconnect_max_ns(c))
+		c->backoff_ns = reconnect_max_ns(c);
 	loop_timer_in(l, &c->retry, random_pause_ns(c->backoff_ns), dial, c);
-	c->backoff_ns *= 2;
+	/* an aggregator that was there is tried once more first */
+	if (was_up || choose_next(c))
+		c->backoff_ns *= 2;
 }
 
 static void on_closed(struct rpc_call *call, const struct rpc_status *st)
@@ -273,6 +300,11 @@ static void on_welcome(struct control *c, const Tutti__V1__Welcome *m)
 
 	if (c->state == LINK_UP)
 		return;
+	if (m->term && m->term < c->term) {
+		close_link(c, "not the leader: another aggregator has named a later term");
+		return;
+	}
+	c->term = m->term;
 	loop_timer_cancel(c->env.loop, &c->retry);
 	c->state = LINK_UP;
 	c->up_mono_ns = now_mono_ns();
@@ -399,7 +431,9 @@ static void dial(void *arg)
 	c->state = LINK_DIALLING;
 	c->call = rpc_open(c->channel, "/tutti.v1.Control/Connect", INT64_MAX, &events, c);
 	send_hello(c);
-	loop_timer_in(c->env.loop, &c->retry, WELCOME_LIMIT_NS, on_welcome_limit, c);
+	loop_timer_in(c->env.loop, &c->retry,
+		      addresses_n(c->addresses) > 1 ? WELCOME_LIMIT_SEVERAL_NS : WELCOME_LIMIT_NS,
+		      on_welcome_limit, c);
 }
 
 /* ---- questions ---- */
@@ -450,14 +484,16 @@ int control_new(struct control **out, const struct link_env *env, struct err *e)
 {
 	struct control *c = xcalloc(1, sizeof(*c));
 	struct requests_link link = { .send = send_message, .channel = link_channel, .arg = c };
-	int port, rc;
+	int rc;
 
 	c->env = *env;
-	rc = address_split(env->aggregator, c->host, &port, e);
+	rc = addresses_new(&c->addresses, env->aggregator, e);
 	if (rc) {
 		free(c);
 		return rc;
 	}
+	c->env.aggregator = addresses_now(c->addresses, c->host);
+	c->env.several = addresses_n(c->addresses) > 1;
 	random_bytes(&c->instance, sizeof(c->instance));
 	link.instance = c->instance;
 	c->requests = requests_new(&c->env, &link);
@@ -503,5 +539,6 @@ void control_free(struct control *c)
 	requests_free(c->requests);
 	step_reporter_free(c->step_reporter);
 	questions_free(c->questions);
+	addresses_free(c->addresses);
 	free(c);
 }

@@ -2,7 +2,8 @@
 /*
  * The control link: dials the aggregator, sends Hello, reports Status when something changes and at least
  * every 2 minutes, hands capture requests to requests.c, and dials again after growing, random pauses when
- * the link is down. Loop thread.
+ * the link is down, one address after the other if there are several. A Welcome with a lower term than an earlier one
+ * had is from a former leader: that link is closed. Loop thread.
  *
  * Each change of the link is one log line, AGT-LINK. A message that breaks the protocol is one log line,
  * AGT-PEER, and ends the connection.
@@ -20,8 +21,8 @@
 
 struct control;
 
-/* Dials from the next turn of the loop on. ERR_INVALID if `aggregator` is not HOST:PORT. The caller frees it
- * with control_free(). */
+/* Dials from the next turn of the loop on. ERR_INVALID if `aggregator` is not HOST:PORT[,HOST:PORT]...: of several
+ * the one that answers is the leader (docs/replicas.md). The caller frees it with control_free(). */
 MUST_CHECK int control_new(struct control **out, const struct link_env *env, struct err *e);
 
 /* Disconnects: sends the last message and turns the loop for at most half a second until it has arrived.

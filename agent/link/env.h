@@ -3,6 +3,7 @@
 #ifndef AGENT_LINK_ENV_H
 #define AGENT_LINK_ENV_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,7 +31,9 @@ struct link_env {
 	const char *host; /* this host's name in sessions */
 	const struct conf_list *labels; /* each is KEY=VALUE */
 	const char *profiler_address; /* of this agent's own ProfilerService; "" = none */
-	const char *aggregator; /* host:port of its gRPC */
+	const char *
+		aggregator; /* HOST:PORT of its gRPC; in the agent's own environment also several, with commas */
+	bool several; /* whether there are several: set by the control link */
 	const struct rpc_tls *tls; /* towards the aggregator; NULL = plaintext */
 	const char *
 		store_ca; /* authorities that sign the store's certificate, for grants; NULL = the system's */

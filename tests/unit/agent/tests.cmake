@@ -89,6 +89,7 @@ if(NOT TUTTI_SANITIZE STREQUAL thread)	# minutes of waiting, which only virtual 
 	unit_test(agent/snapshot_requests_test VIRTUAL USES agent_link agent_conf
 		SRC ${core_fixture} ${CMAKE_SOURCE_DIR}/agent/snapshot_requests.c ${CMAKE_SOURCE_DIR}/tests/unit/agent/link/fake_aggregator.c)
 endif()
+unit_test(agent/link/addresses_test PURE USES agent_link PKG jansson zlib)
 unit_test(agent/link/message_clock_test PURE USES agent_link PKG jansson zlib)
 unit_test(agent/local/local_service_test USES agent_local agent_conf PKG jansson SRC ${core_fixture})
 unit_test(agent/local/peer_owner_test PURE USES agent_local)
