@@ -12,6 +12,7 @@
 #include "aggregator/link/control.h"
 #include "aggregator/pod_failures.h"
 #include "aggregator/pods/pods.h"
+#include "aggregator/replica.h"
 #include "aggregator/time/time_service.h"
 #include "aggregator/views/views.h"
 #include "aggregator/xprof/profiler_service.h"
@@ -74,8 +75,10 @@ static bool has_grants(const struct aggregator *agg)
 static int admit(void *arg, const char *run, struct err *e)
 {
 	const struct aggregator *agg = arg;
-	int rc = audit_check(agg->audit, e);
+	int rc = replica_check(agg, e);
 
+	if (!rc)
+		rc = audit_check(agg->audit, e);
 	return rc ? rc : quotas_check(agg->quotas, run, 0, e);
 }
 
@@ -130,6 +133,7 @@ static void new_control(struct aggregator *agg)
 		.captures = agg->captures,
 		.needs_certificate = is_set(agg->conf.ca),
 		.access = agg->access,
+		.term = agg->term,
 	};
 
 	agg->control = control_new(&env);
@@ -364,6 +368,11 @@ static int state_start(struct aggregator *agg, struct err *e)
 	new_api(agg);
 	session_clock_load(&agg->clock, agg->conf.spool,
 			   json_array_size(agg->recoverable) || !agg->store.swept);
+	rc = replica_publish_clock(agg, e);
+	if (rc) {
+		state_stop(agg);
+		return rc;
+	}
 	carry_on_all(agg);
 	session_store_start(&agg->store, &heir);
 	index_check_start(&agg->index_check, &agg->jobs, agg->store.store);
@@ -488,9 +497,9 @@ static const struct part {
 	int (*start)(struct aggregator *agg, struct err *e);
 	void (*stop)(struct aggregator *agg);
 } parts[] = {
-	{ "store", store_start, store_stop }, { "state", state_start, state_stop },
-	{ "probe", probe_start, probe_stop }, { "grpc", grpc_start, grpc_stop },
-	{ "http", http_start, http_stop },
+	{ "replica", replica_start, replica_stop }, { "store", store_start, store_stop },
+	{ "state", state_start, state_stop },	    { "probe", probe_start, probe_stop },
+	{ "grpc", grpc_start, grpc_stop },	    { "http", http_start, http_stop },
 };
 
 static void stop_parts(struct aggregator *agg, size_t n)

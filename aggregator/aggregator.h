@@ -32,6 +32,9 @@ struct aggregator_conf {
 	char *grpc; /* address of gRPC: control, ingest, ProfilerService */
 	char *probe; /* address of the time probes, UDP */
 	char *spool; /* directory for uploads under way */
+	char *replica; /* its name among several aggregators on this store; NULL = it is the only one */
+	char *replica_url; /* where its HTTP is reached; NULL = not said */
+	int64_t lease_ns; /* how long another one must have been silent before this one leads */
 	char *upload; /* "auto" or "via-aggregator" */
 	int64_t lead_ns; /* from request to T0 */
 	int64_t grace_ns; /* least grace of a capture whose request gives none */
@@ -81,9 +84,13 @@ struct aggregator {
 	struct loop *loop; /* of the caller of aggregator_start() */
 	/* called when the store is open, before a library starts a thread; or NULL */
 	int (*store_opened)(struct aggregator *agg, struct err *e);
+	/* called when another replica may lead from now on; does not return. Needed with conf.replica */
+	void (*lease_lost)(const char *why);
 	struct capture_patience patience; /* a member that is 0 gets its default */
 	ingest_check check_file; /* NULL: ingest_check_xspace() */
 	struct jobs jobs;
+	struct replica *replica; /* NULL = the only one */
+	uint64_t term; /* as the leader; 0 = the only one */
 	char *token; /* the content of token_file; NULL = none */
 	char *link_key; /* signs links to files */
 	struct session_clock clock;
@@ -115,8 +122,8 @@ struct aggregator {
 };
 
 /*
- * Starts every part. The caller has set `conf` and `loop`, and may have set `store_opened`, `patience` and
- * `check_file`; the rest is zero. On failure no part is left running, and the error names the part that failed.
+ * Starts every part. The caller has set `conf` and `loop`, and may have set `store_opened`, `lease_lost`, `patience`
+ * and `check_file`; the rest is zero. On failure no part is left running, and the error names the part that failed.
  */
 MUST_CHECK int aggregator_start(struct aggregator *agg, struct err *e);
 

@@ -39,6 +39,13 @@ static const struct conf_field fields[] = {
 	CONF(struct aggregator_conf, probe, "127.0.0.1:7403", "UDP address of the time probes"),
 	CONF(struct aggregator_conf, spool, "/var/lib/tutti/spool",
 	     "directory for uploads under way"),
+	CONF(struct aggregator_conf, replica, NULL,
+	     "name of this aggregator where several share the store and one leads "
+	     "(docs/replicas.md); empty: it is the only one"),
+	CONF(struct aggregator_conf, replica_url, NULL,
+	     "where this replica's HTTP is reached, for people who ask another one"),
+	CONF_RANGE(struct aggregator_conf, lease_ns, "15s", 5e8, 3e11,
+		   "time without a sign of the leader after which another replica leads"),
 	CONF(struct aggregator_conf, upload, "auto",
 	     "how files get into the store. auto: agents put them there by grants, if the store "
 	     "makes grants; via-aggregator: always through this program"),

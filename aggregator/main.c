@@ -12,9 +12,9 @@
 #include "base/memory.h"
 #include "base/now.h"
 
-/* Twice UPLOAD_CREDITS: while all uploads with a credit wait for a slow store, half of the workers are left
- * for requests. */
-#define WORKERS 16
+/* Twice UPLOAD_CREDITS, and one: while all uploads with a credit wait for a slow store, half of the workers are left
+ * for requests. One more keeps the lease where there are several aggregators. */
+#define WORKERS 17
 
 #define LARGE_BYTES (256 << 10)
 #define KEPT_BYTES  (128 << 10) /* glibc's own choice */
@@ -58,6 +58,14 @@ static void limit_stop(int64_t limit_ns)
 
 	signal(SIGALRM, on_stop_limit);
 	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/* As a crash: agents keep what they have, and the next leader carries on. A stop in good order would write to
+ * the store. */
+static void on_lease_lost(const char *why)
+{
+	log_error("AGG-LEASE", "state=lost reason=\"%s: ended as by SIGKILL\"", why);
+	_exit(1);
 }
 
 static void on_stop(void *arg)
@@ -105,6 +113,7 @@ static int run(struct aggregator *agg, struct err *e)
 	signal(SIGINT, on_early_stop);
 	signal(SIGTERM, on_early_stop);
 	agg->store_opened = watch_stop_signals;
+	agg->lease_lost = on_lease_lost;
 	rc = aggregator_start(agg, e);
 	if (!rc) {
 		log_info("AGG-UP", "version=%s http_port=%d grpc_port=%d probe_port=%d files=%llu",

@@ -15,7 +15,7 @@ void message_pack(struct buf *out, const message *m)
 }
 
 void message_welcome(struct buf *out, uint64_t clock_epoch, int probe_port, uint64_t cookie,
-		     const struct siphash_key *key)
+		     const struct siphash_key *key, uint64_t term)
 {
 	Tutti__V1__Welcome welcome = TUTTI__V1__WELCOME__INIT;
 	message m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
@@ -23,6 +23,7 @@ void message_welcome(struct buf *out, uint64_t clock_epoch, int probe_port, uint
 	welcome.clock_epoch = clock_epoch;
 	welcome.probe_port = (uint32_t)probe_port;
 	welcome.probe_cookie = cookie;
+	welcome.term = term;
 	welcome.probe_key.data = (uint8_t *)key->bytes;
 	welcome.probe_key.len = sizeof(key->bytes);
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_WELCOME;

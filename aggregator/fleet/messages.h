@@ -14,7 +14,7 @@
 void message_pack(struct buf *out, const Tutti__V1__AggregatorMessage *m);
 
 void message_welcome(struct buf *out, uint64_t clock_epoch, int probe_port, uint64_t cookie,
-		     const struct siphash_key *key);
+		     const struct siphash_key *key, uint64_t term);
 void message_stop(struct buf *out, const char *session, int64_t t1_ns, int64_t gather_by_ns);
 void message_cancel(struct buf *out, const char *session);
 void message_upload(struct buf *out, const char *session, int64_t deadline_ns, bool at_once);

@@ -234,7 +234,7 @@ static void handle_hello(struct link *l, const agent_message *m)
 	host_set_control(h, l->call);
 	l->host = h;
 	message_welcome(&message, env->clock->epoch, time_service_port(env->time), h->probe_cookie,
-			&h->probes.key);
+			&h->probes.key, env->term);
 	send_and_release(l, &message);
 	log_info("AGG-HOST", "host=%s address=%s version=%s", h->name, h->address, h->version);
 	captures_host_connected(l->control->env.captures, h);

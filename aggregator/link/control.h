@@ -24,6 +24,7 @@ struct control_env {
 	struct registry *registry;
 	struct captures *captures;
 	struct access *access; /* whose token a host's processes need to capture other hosts */
+	uint64_t term; /* as the leader of several aggregators; 0 = there is one */
 	bool needs_certificate; /* every agent must have one */
 };
 

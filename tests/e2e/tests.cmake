@@ -22,6 +22,7 @@ e2e_test(reads "e2e")
 e2e_test(grants "e2e")
 e2e_test(grants_failures "e2e")
 e2e_test(fence "e2e")
+e2e_test(replicas "e2e")
 if(NOT TUTTI_SANITIZE STREQUAL thread)	# real servers, which tests/servers.sh may still be building
 	foreach(store versitygw azurite gcs)
 		e2e_test(grants_${store} "e2e;servers" grants_stores ${store})

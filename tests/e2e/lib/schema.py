@@ -52,6 +52,7 @@ STORED = {
     f"tutti/ledger/{SESSION}\\.[0-9]{{6}}\\.json": "ledger",
     f"tutti/failed/{SESSION}\\.json": "capture",
     "session-clock\\.json": "session-clock",
+    "tutti/leader/[0-9]{10}\\.json": "leader",
 }
 
 # By verb: one of these fits what `tutti VERB --json` prints.

@@ -6,6 +6,8 @@ if(NOT TUTTI_SANITIZE STREQUAL thread)	# minutes of back-off, which only virtual
 	unit_test(aggregator/sessions/session_store_test VIRTUAL USES aggregator_sessions net PKG jansson)
 endif()
 unit_test(aggregator/sessions/index_test VIRTUAL USES aggregator_sessions net PKG jansson)
+unit_test(aggregator/lease/lease_test PURE USES aggregator_lease)
+fuzz_test(leader USES aggregator_lease storage PKG jansson)
 unit_test(aggregator/retention/rules_test PURE USES aggregator_retention PKG jansson)
 unit_test(aggregator/evidence/causality_test PURE USES aggregator_evidence PKG jansson)
 unit_test(aggregator/evidence/notes_test PURE USES aggregator_evidence storage xspace)

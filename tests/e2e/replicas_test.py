@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two aggregators on one store, of which one leads. The leader is killed (SIGKILL) or stopped (SIGSTOP) at drawn points of captures: the other one
+carries them on, no session is lost and none is there twice; a former leader that wakes up ends itself.
+
+    replicas_test.py [TIMES [SEED]]     as part of the test run: 4 times
+"""
+import random
+import signal
+import socket
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+from lib.cluster import BIN, SLOW, Cluster, free_port, main, wait_until
+
+TIMES, SEED = (int(a) for a in (sys.argv[1:] + ["4", "1"][len(sys.argv) - 1:]))
+LEASE_S = 3
+HOSTS = ("a", "b")
+WINDOW_S = 0.5
+
+
+class Replicas:
+    """Two replicas of the cluster `c`; `lead` is the name of the one that leads, whose HTTP the cluster asks."""
+
+    def __init__(self, c):
+        self.c, self.lead = c, None
+        self.ports = {name: (free_port(), free_port(), free_port(socket.SOCK_DGRAM)) for name in ("one", "two")}
+        for name in self.ports:
+            self.start(name)
+            self.wait_leader()
+        for host in HOSTS:
+            c.agent(host, "--tracers", "metrics", "--aggregator", ",".join(f"127.0.0.1:{grpc}" for _, grpc, _ in self.ports.values()))
+        c.wait_hosts(len(HOSTS))
+
+    def start(self, name):
+        http, grpc, probe = self.ports[name]
+        self.c.start(name, [BIN / "tutti-aggregator", "--store", f"file://{self.c.store}", "--http", f"127.0.0.1:{http}", "--grpc", f"127.0.0.1:{grpc}",
+                            "--probe", f"127.0.0.1:{probe}", "--spool", self.c.dir / f"{name}-spool", "--grace", f"{30 * SLOW:g}s", "--replica", name,
+                            "--replica-url", f"http://127.0.0.1:{http}", "--lease", f"{LEASE_S * SLOW:g}s"])
+
+    def answer(self, name, path):
+        """The status and the text of an answer; None if there is none in time."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[name][0]}{path}", timeout=2 * SLOW) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as e:
+            return e.code, e.read().decode()
+        except OSError:
+            return None
+
+    def ready(self):
+        return [name for name in self.ports if (self.answer(name, "/readyz") or [0])[0] == 200]
+
+    def wait_leader(self, other_than=None):
+        def there():
+            ready = self.ready()
+            assert len(ready) < 2, ready
+            return ready[0] if ready and ready[0] != other_than else None
+        self.lead = wait_until("a leader", there, 60)
+        self.c.http = self.ports[self.lead][0]
+
+    def follower(self):
+        return next(name for name in self.ports if name != self.lead)
+
+    def sessions(self):
+        return sorted(s["session"] for s in self.c.get("/api/v1/sessions")["sessions"])
+
+
+def play(r, draw, number, sig):
+    """One capture, whose leader is gone `after` seconds after the request. What was answered with 2xx is there afterwards, once."""
+    c, answers = r.c, []
+    before, former = r.sessions(), r.lead
+    after = draw.uniform(0, 2 * WINDOW_S + 0.5)
+
+    def ask():
+        try:
+            answers.append(c.call("POST", "/api/v1/captures", {"duration_ns": int(WINDOW_S * 1e9), "run": f"n{number}"}, timeout=5))
+        except OSError:
+            pass  # the leader went before it answered
+    asked = threading.Thread(target=ask)
+    asked.start()
+    time.sleep(after)
+    c.kill(former, sig)
+    asked.join()
+    r.wait_leader(other_than=former)
+    wait_until("the hosts", lambda: sum(h["state"] == "connected" for h in c.hosts().values()) == len(HOSTS), 60)
+    promised = [doc["session"] for status, doc in answers if 200 <= status < 300]
+    wait_until("the capture to end", lambda: set(promised) <= set(r.sessions()), 90)
+    wait_until("no ledger", lambda: not list((c.store / "tutti/ledger").glob("*")), 90)
+    new = [s for s in r.sessions() if s not in before]
+    assert len(new) <= 1 and set(promised) <= set(new), (promised, new)
+    whole = 0
+    for session in new:
+        doc = c.get(f"/api/v1/sessions/{session}")
+        whole += sum(h["state"] == "complete" for h in doc["hosts"])
+    print(f"     {number}: {sig.name} after {after:.2f} s; answered {len(promised)}, sessions {len(new)}, hosts complete {whole}", flush=True)
+    assert whole == len(new) * len(HOSTS), c.get(f"/api/v1/sessions/{new[0]}")
+    if sig == signal.SIGSTOP:
+        c.kill(former, signal.SIGCONT)
+        wait_until("the former leader to end itself", lambda: c.processes[former].poll() is not None, 30)
+        assert c.processes[former].returncode == 1
+        c.processes[former].expected = False
+        assert r.ready() == [r.lead]
+    r.start(former)
+    wait_until("the former leader to stand by", lambda: f"{r.lead} leads at" in (r.answer(former, "/api/v1/hosts") or [0, ""])[1], 60)
+    return len(promised), len(new)
+
+
+def test_takeover():
+    draw = random.Random(SEED)
+    with Cluster() as c:
+        r = Replicas(c)
+        assert r.answer(r.follower(), "/healthz")[0] == 200
+        promised = stored = 0
+        for number in range(TIMES):
+            p, n = play(r, draw, number, (signal.SIGKILL, signal.SIGSTOP)[number % 2])
+            promised, stored = promised + p, stored + n
+        print(f"     seed {SEED}: {TIMES} takeovers, {promised} captures answered, {stored} sessions, 0 lost, 0 double", flush=True)
+
+
+def test_stop_hands_over():
+    """A leader that is stopped in good order gives its term back: no lease has to pass. The session clock goes on."""
+    with Cluster() as c:
+        r = Replicas(c)
+        former, epoch = r.lead, (c.dir / f"{r.lead}-spool/session-clock.json").read_text()
+        begun = time.monotonic()
+        c.processes[former].terminate()
+        assert c.processes[former].wait(30 * SLOW) == 0
+        c.processes[former].expected = False
+        r.wait_leader(other_than=former)
+        print(f"     handed over in {time.monotonic() - begun:.1f} s", flush=True)
+        assert (c.dir / f"{r.lead}-spool/session-clock.json").read_text() == epoch
+        assert "released" in (sorted((c.store / "tutti/leader").glob("*.json"))[-1]).read_text()
+        c.wait_hosts(len(HOSTS))
+        assert c.tutti("capture", "--duration", "200ms", "--json", check=0)[1]["state"] == "committed"
+
+
+main(test_stop_hands_over, test_takeover)
