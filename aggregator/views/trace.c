@@ -54,24 +54,34 @@ static struct exit_host host_of(const struct view *view, const char *name)
 	return who;
 }
 
+/* The first file from `*i` on that can be read, and its host; `*i` is the one after it then. False: there is none. */
+static bool next_file(struct tracing *w, const struct view *view, size_t *i, struct exit_host *who,
+		      struct xs_source *in)
+{
+	while (*i < view->n_files) {
+		w->f = &view->files[(*i)++];
+		if (w->f->state != FILE_READY)
+			continue;
+		*who = host_of(view, w->f->host);
+		*in = (struct xs_source){ .read = read_file, .arg = w, .size = w->f->size };
+		return true;
+	}
+	return false;
+}
+
 /* A format: what makes one trace of all files. */
 static int write_pftrace(struct tracing *w, const struct view *view, const struct exit_conf *conf,
 			 const struct xs_sink *sink, struct err *e)
 {
 	struct pftrace *p = pftrace_new(conf, sink);
 	struct exit_counts counts;
+	struct exit_host who;
+	struct xs_source in;
+	size_t i = 0;
 	int rc = 0;
 
-	for (size_t i = 0; i < view->n_files && !rc; i++) {
-		const struct exit_host who = host_of(view, view->files[i].host);
-		const struct xs_source in = { .read = read_file,
-					      .arg = w,
-					      .size = view->files[i].size };
-
-		w->f = &view->files[i];
-		if (w->f->state == FILE_READY)
-			rc = pftrace_add(p, &who, &in, e);
-	}
+	while (!rc && next_file(w, view, &i, &who, &in))
+		rc = pftrace_add(p, &who, &in, e);
 	if (!rc)
 		rc = pftrace_end(p, &counts, e);
 	pftrace_free(p);
@@ -83,18 +93,13 @@ static int write_json(struct tracing *w, const struct view *view, const struct e
 {
 	struct chrome_trace *p = chrome_trace_new(conf, sink);
 	struct exit_counts counts;
+	struct exit_host who;
+	struct xs_source in;
+	size_t i = 0;
 	int rc = 0;
 
-	for (size_t i = 0; i < view->n_files && !rc; i++) {
-		const struct exit_host who = host_of(view, view->files[i].host);
-		const struct xs_source in = { .read = read_file,
-					      .arg = w,
-					      .size = view->files[i].size };
-
-		w->f = &view->files[i];
-		if (w->f->state == FILE_READY)
-			rc = chrome_trace_add(p, &who, &in, e);
-	}
+	while (!rc && next_file(w, view, &i, &who, &in))
+		rc = chrome_trace_add(p, &who, &in, e);
 	if (!rc)
 		rc = chrome_trace_end(p, &counts, e);
 	chrome_trace_free(p);
