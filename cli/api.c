@@ -321,6 +321,15 @@ void api_print(const json_t *doc)
 	putchar('\n');
 }
 
+void api_print_error(const char *sentence)
+{
+	json_t *doc = json_object();
+
+	json_put_text(doc, "error", sentence);
+	api_print(doc);
+	json_decref(doc);
+}
+
 static void print_scaled(double v, double step, const char *const *units, char out[16])
 {
 	while (v >= step && units[1]) {

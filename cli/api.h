@@ -85,6 +85,8 @@ MUST_CHECK int api_load_token(const struct api_conf *conf, char **token, struct 
 
 /* One JSON document and a newline on stdout. */
 void api_print(const json_t *doc);
+/* What --json prints for an error: {"error": sentence}, as the API has it. */
+void api_print_error(const char *sentence);
 
 /* "12.3 MB"; `out` needs 16 bytes. */
 void human_bytes(int64_t bytes, char out[16]);

@@ -21,6 +21,7 @@ enum exit_code {
 	EXIT_USAGE = 2, /* wrong request: nothing was started */
 	EXIT_PARTIAL = 3, /* a session was stored, some hosts are missing or incomplete */
 	EXIT_NO_HOST = 4, /* no host answered: no session was stored */
+	EXIT_INTERRUPTED = 130, /* SIGINT; a capture goes on without the command */
 
 	/* Only of `inspect`: these codes are its own, as env(1) and timeout(1) have them; any other code is
 	 * that of the command it ran. */

@@ -116,7 +116,7 @@ static int ask(const struct conf *conf, const struct choice *c, struct err *e)
 	human_bytes(c->bytes, bytes);
 	fprintf(stderr, "delete %zu sessions, %s? [y/N] ", json_array_size(c->sessions), bytes);
 	if (!fgets(answer, sizeof(answer), stdin) || (*answer != 'y' && *answer != 'Y'))
-		return err_set(e, ERR_CANCELLED, "nothing was deleted");
+		return err_set(e, ERR_DENIED, "nothing was deleted");
 	return 0;
 }
 

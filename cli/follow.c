@@ -2,6 +2,7 @@
 #include "cli/follow.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,12 +134,25 @@ static void describe_missing(const json_t *capture, char *out, size_t size)
 			 missing > 1 ? " and others" : "");
 }
 
+static volatile sig_atomic_t is_interrupted;
+
+static void on_interrupt(int signo)
+{
+	(void)signo;
+	is_interrupted = 1;
+}
+
 static int on_waiting(void *arg, struct err *e)
 {
 	struct follow *f = arg;
 	int64_t calm_ns = now_mono_ns() - f->changed_mono_ns;
 	char missing[400] = "the aggregator's first word of it";
 
+	if (is_interrupted)
+		return err_set(e, ERR_CANCELLED,
+			       "%s goes on without this command. tutti show %s: what became of it; "
+			       "tutti stop %s: keep what is recorded; tutti cancel %s: drop it",
+			       f->session, f->session, f->session, f->session);
 	if (calm_ns < (f->last ? longest_calm(f->last) : 0) + f->patience_ns)
 		return 0;
 	if (f->last)
@@ -204,9 +218,15 @@ int follow_to_end(const struct api_conf *api, const char *session, int64_t patie
 int follow_capture(const struct api_conf *api, const char *session, int64_t patience_ns,
 		   struct err *e)
 {
+	/* the second signal ends the process as ever */
+	const struct sigaction on = { .sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND };
+	struct sigaction before;
 	json_t *result = NULL;
-	int rc = follow_to_end(api, session, patience_ns, &result, e);
+	int rc;
 
+	sigaction(SIGINT, &on, &before);
+	rc = follow_to_end(api, session, patience_ns, &result, e);
+	sigaction(SIGINT, &before, NULL);
 	if (!rc) {
 		result_print_text(api, result);
 		rc = result_exit_code(result);

@@ -17,7 +17,7 @@
  * Waits for the end of a capture, with progress on stderr, and prints its result on stdout. Returns an
  * enum exit_code, or a negative enum err_code: ERR_TIMEOUT if nothing changes for `patience_ns` longer than the capture
  * may wait for its hosts; the error names what it waits for. A stream of events that breaks is opened again, for up to
- * 10 s without an answer.
+ * 10 s without an answer. ERR_CANCELLED after SIGINT: the capture goes on, and the error says how to reach it.
  */
 MUST_CHECK int follow_capture(const struct api_conf *api, const char *session, int64_t patience_ns,
 			      struct err *e);

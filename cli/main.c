@@ -195,13 +195,10 @@ static int report(const struct cmd *cmd, int rc, const struct err *e, bool json)
 
 	clean_text(sentence, sizeof(sentence), e->msg, strlen(e->msg));
 	fprintf(stderr, "tutti%s%s: %s\n", cmd ? " " : "", cmd ? cmd->name : "", sentence);
-	if (json) {
-		json_t *doc = json_object();
-
-		json_put_text(doc, "error", sentence);
-		api_print(doc);
-		json_decref(doc);
-	}
+	if (json)
+		api_print_error(sentence);
+	if (rc == ERR_CANCELLED)
+		return EXIT_INTERRUPTED;
 	return rc == ERR_INVALID ? EXIT_USAGE : EXIT_OTHER;
 }
 

@@ -70,6 +70,8 @@ int request_post(const struct api_conf *api, const char *verb, const char *path,
 
 	if (rc == ERR_NOT_FOUND) {
 		fprintf(stderr, "tutti %s: %s\n", verb, e->msg);
+		if (api->json)
+			api_print_error(e->msg);
 		return EXIT_NO_HOST;
 	}
 	if (!rc && json_get_bool(*capture, "shared"))

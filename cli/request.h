@@ -18,7 +18,7 @@ MUST_CHECK int request_put_settings(json_t *request, const struct conf_list *set
 MUST_CHECK int request_put_tracers(json_t *request, const struct conf_list *tracers, struct err *e);
 
 /* Posts the request. `*capture` is the answer, a new reference; if it is shared, that is printed. If the
- * selector matches no host, prints the aggregator's sentence and returns EXIT_NO_HOST. */
+ * selector matches no host, prints the aggregator's sentence, with --json as a document too, and returns EXIT_NO_HOST. */
 MUST_CHECK int request_post(const struct api_conf *api, const char *verb, const char *path,
 			    const json_t *request, json_t **capture, struct err *e);
 

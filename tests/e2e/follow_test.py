@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tutti capture` behind a proxy that harms the stream of events: the command ends with the capture's result, and soon. With "silent"
 as argument, also behind one that forwards nothing any more, which takes 45 s."""
+import json
+import signal
 import socket
 import subprocess
 import sys
@@ -135,4 +137,31 @@ def test_restart():
         assert '"complete": 1' in (c.dir / "answer.json").read_text()
 
 
-main(test_harmed_streams, test_silent_stream, test_restart)
+def test_no_host():
+    """A selector that no host matches: exit code 4, and with --json a document."""
+    with Cluster() as c:
+        one_host(c)
+        code, doc = c.tutti("capture", "--hosts", "host-z", "--json")
+        assert code == 4 and "host-z" in doc["error"], (code, doc)
+
+
+def test_interrupted():
+    """Ctrl-C ends the command, which says how to reach the capture; the capture goes on and becomes a session."""
+    with Cluster() as c:
+        one_host(c)
+        p = subprocess.Popen([BIN / "tutti", "capture", "--duration", "3s", "--json", "--server", c.url], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+        wait_until("the capture to run", lambda: any(
+            h["state"] == "running" for cap in c.get("/api/v1/captures")["captures"] for h in cap["hosts"]))
+        p.send_signal(signal.SIGINT)
+        out, told = p.communicate(timeout=10 * SLOW)
+        assert p.returncode == 130, (p.returncode, told)
+        (capture,) = c.get("/api/v1/captures")["captures"]
+        session = capture["session"]
+        for command in ("show", "stop", "cancel"):
+            assert f"tutti {command} {session}" in told, told
+        assert json.loads(out)["error"].startswith(f"{session} goes on"), out
+        wait_until("the session", lambda: session in [s["session"] for s in c.get("/api/v1/sessions")["sessions"]])
+
+
+main(test_harmed_streams, test_silent_stream, test_restart, test_no_host, test_interrupted)
