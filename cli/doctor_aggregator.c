@@ -184,7 +184,8 @@ static void check_hosts(struct doctor *d)
 			   d->conf->api.token_file && *d->conf->api.token_file
 				   ? "the token is not the aggregator's"
 				   : "it needs a token");
-		doctor_fix(d, "--token-file FILE with what the aggregator's own --token-file has");
+		doctor_fix(d, "tutti login, or --token-file FILE with a token of the aggregator's "
+			      "--tokens or --token-file");
 	} else if (!doc) {
 		doctor_add(d, "aggregator.access", VERDICT_FAILED, "no list of hosts: %s",
 			   status ? buf_str(&answer) : e.msg);

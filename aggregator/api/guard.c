@@ -99,15 +99,18 @@ static void refuse_anonymous(const struct admission *a)
 				  "--tokens FILE or --token-file FILE, or with --http-client NAME "
 				  "for a certificate");
 	else if (!access_has_certificates(access))
-		http_answer_error(a->req, 401,
-				  "this needs the aggregator's token: Authorization: Bearer TOKEN; "
-				  "tutti --token-file FILE");
+		http_answer_error(
+			a->req, 401,
+			"this needs the aggregator's token: Authorization: Bearer TOKEN; tutti "
+			"--token-file FILE, or tutti login");
 	else
 		http_answer_error(
 			a->req, access_has_tokens(access) ? 401 : 403,
 			"this needs %sa certificate that the aggregator's --http-client names "
 			"(tutti --cert FILE --key FILE); %s",
-			access_has_tokens(access) ? "the token (tutti --token-file FILE) or " : "",
+			access_has_tokens(access)
+				? "a token (tutti --token-file FILE, or tutti login) or "
+				: "",
 			why);
 }
 
@@ -200,10 +203,11 @@ static void refuse_hidden(struct admission *a)
 static void answer_bad_token(struct admission *a)
 {
 	if (a->why.code == ERR_DENIED)
-		http_answer_error(a->req, 401,
-				  "%s; this needs the aggregator's token: Authorization: Bearer "
-				  "TOKEN; tutti --token-file FILE",
-				  a->why.msg);
+		http_answer_error(
+			a->req, 401,
+			"%s; this needs the aggregator's token: Authorization: Bearer TOKEN; tutti "
+			"--token-file FILE, or tutti login",
+			a->why.msg);
 	else
 		http_answer_error(a->req, 503, "%s", a->why.msg);
 }
