@@ -46,7 +46,7 @@ struct control {
 	struct link_env env; /* its `aggregator` is the one of `addresses` that is dialled now */
 	struct addresses *addresses;
 	char host[ADDRESS_HOST_BYTES]; /* of the aggregator: probes go there */
-	uint64_t term; /* the highest that an aggregator has named */
+	uint64_t term; /* that the last Welcome named; 0 = there is one aggregator only */
 	uint64_t instance;
 	struct requests *requests;
 	struct questions *questions;
