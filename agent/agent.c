@@ -9,6 +9,7 @@
 #include "agent/capture/spool.h"
 #include "agent/clock/clock.h"
 #include "agent/link/control.h"
+#include "agent/link/enrol.h"
 #include "agent/local/local_service.h"
 #include "agent/local/profiler_service.h"
 #include "agent/marks/marks.h"
@@ -38,6 +39,7 @@ struct agent {
 	struct snapshot_requests *snapshot_requests; /* NULL until the control link is there */
 	struct local_service *local_service; /* NULL = none */
 	struct rpc_tls link_tls; /* towards the aggregator */
+	char *identity; /* folder of the certificate that the aggregator gives */
 };
 
 static bool is_set(const char *text)
@@ -174,7 +176,9 @@ static int start_captures(struct agent *a, struct err *e)
 static int start_profiler_service(struct agent *a, struct err *e)
 {
 	const struct agent_conf *conf = a->conf;
-	const struct rpc_tls tls = { conf->cert, conf->key, conf->ca, NULL };
+	const struct rpc_tls tls = { .cert_file = conf->cert,
+				     .key_file = conf->key,
+				     .ca_file = conf->ca };
 	const struct profiler_service_env env = {
 		.rpc = a->rpc,
 		.clock = a->clock,
@@ -195,6 +199,12 @@ static int start_control(struct agent *a, struct err *e)
 {
 	const struct agent_conf *conf = a->conf;
 	const struct profiler_service *service = a->profiler_service;
+	const struct enrol_env enrol = { .loop = a->loop,
+					 .rpc = a->rpc,
+					 .host = conf->host,
+					 .folder = a->identity,
+					 .token_file = conf->enrol_token,
+					 .tls = &a->link_tls };
 	const struct link_env env = {
 		.loop = a->loop,
 		.rpc = a->rpc,
@@ -210,7 +220,9 @@ static int start_control(struct agent *a, struct err *e)
 		.aggregator = conf->aggregator,
 		.store_ca = is_set(conf->store_ca) ? conf->store_ca : NULL,
 		.tls = is_set(conf->ca) || is_set(conf->cert) ? &a->link_tls : NULL,
+		.enrol = is_set(conf->enrol_token) ? &enrol : NULL,
 		.reconnect_max_ns = conf->reconnect_max_ns,
+		.back_within_ns = conf->back_within_ns,
 	};
 
 	a->link_tls = (struct rpc_tls){
@@ -297,6 +309,7 @@ static void stop_parts(struct agent *a, size_t n)
 {
 	while (n)
 		parts[--n].stop(a);
+	free(a->identity);
 	free(a);
 }
 
@@ -306,6 +319,7 @@ int agent_new(struct agent **out, const struct agent_conf *conf, struct loop *lo
 
 	a->conf = conf;
 	a->loop = loop;
+	a->identity = xasprintf("%s/identity", conf->spool);
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
 		int rc = parts[i].start(a, e);
 
@@ -324,4 +338,9 @@ void agent_free(struct agent *a)
 {
 	if (a)
 		stop_parts(a, ARRAY_SIZE(parts));
+}
+
+void agent_leave(struct agent *a, loop_fn done, void *arg)
+{
+	control_leave(a->control, a->conf->stop_limit_ns, done, arg);
 }

@@ -56,12 +56,22 @@ static const struct conf_field fields[] = {
 	CONF(struct agent_conf, key, NULL, "PEM file: its private key"),
 	CONF(struct agent_conf, ca, NULL,
 	     "PEM file: the authority that signs peers' certificates; switches TLS on"),
+	CONF(struct agent_conf, enrol_token, NULL,
+	     "file with a token for which the aggregator gives this host its certificate, instead "
+	     "of "
+	     "--cert (docs/security.md)"),
 	CONF(struct agent_conf, store_ca, NULL,
 	     "PEM file: the authority that signs the store's certificate; unset: the system's"),
 	CONF(struct agent_conf, aggregator_name, NULL,
 	     "name in the aggregator's certificate, if not the one dialled"),
 	CONF_RANGE(struct agent_conf, reconnect_max_ns, "20s", 10 * NS_PER_MS, 3600 * NS_PER_S,
 		   "longest pause between two attempts to connect to the aggregator"),
+	CONF_RANGE(struct agent_conf, stop_limit_ns, "10s", 0, LIMIT_BACK_NS,
+		   "longest time from SIGTERM to the end: windows that end within half of it are "
+		   "finished, all others end at once"),
+	CONF_RANGE(struct agent_conf, back_within_ns, "0s", 0, LIMIT_BACK_NS,
+		   "after SIGTERM another agent follows within this time, as in a rolling update: "
+		   "captures wait for it; 0: none does"),
 	CONF(struct agent_conf, insecure, NULL, "listen in plaintext beyond loopback"),
 	CONF(struct agent_conf, log_level, "info", "error, warn, info or debug"),
 	CONF(struct agent_conf, log_format, "text", "text, or json: one object a line"),
@@ -130,6 +140,10 @@ static int check_tls(const struct agent_conf *conf, struct err *e)
 
 	if (!conf->cert != !conf->key)
 		return err_set(e, ERR_INVALID, "cert and key: give both or none");
+	if (conf->enrol_token && *conf->enrol_token && (conf->cert || !conf->ca || !*conf->ca))
+		return err_set(e, ERR_INVALID,
+			       "enrol-token needs --ca, for the token is shown to an aggregator of "
+			       "that authority only, and no --cert");
 	if (!conf->listen || !*conf->listen)
 		return 0;
 	rc = address_check_listener(conf->listen, conf->cert && *conf->cert, conf->insecure, e);

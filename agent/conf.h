@@ -30,10 +30,13 @@ struct agent_conf {
 	double max_cpu_percent; /* the same; 0 = no limit; by agent_conf_finish() */
 	uint64_t max_rss_bytes; /* largest resident memory; 0 = no limit */
 	char *cert, *key, *ca; /* TLS towards the aggregator and on `listen` */
+	char *enrol_token; /* file; the aggregator gives a certificate for it; NULL = none */
 	char *store_ca; /* PEM file: authorities of the store, for grants; NULL = the system's */
 	char *aggregator_name; /* expected in its certificate; NULL: the name dialled */
 	bool insecure; /* listen in plaintext beyond loopback */
 	int64_t reconnect_max_ns; /* longest pause between two attempts to connect */
+	int64_t stop_limit_ns; /* from SIGTERM to the end */
+	int64_t back_within_ns; /* another agent follows within this time; 0 = none does */
 	char *log_level;
 	char *log_format;
 	int64_t test_clock_offset_ns; /* tests only */

@@ -18,7 +18,7 @@
 #define LARGE_BYTES (1 << 20)
 #define KEPT_BYTES  (4 << 20)
 
-/* From SIGTERM to the end; service managers kill after some seconds. */
+/* For the end, after what was recorded is delivered; service managers kill after some seconds. */
 #define STOP_LIMIT_US 1500000
 
 /* A worker may be in a read that does not come back: of a huge file, or on a disk that does not answer. The
@@ -32,7 +32,7 @@ static void on_stop_limit(int signal)
 	_exit(0);
 }
 
-static void on_stop_signal(void *arg)
+static void stop(void *arg)
 {
 	const struct itimerval limit = { .it_value = { .tv_sec = STOP_LIMIT_US / 1000000,
 						       .tv_usec = STOP_LIMIT_US % 1000000 } };
@@ -42,12 +42,32 @@ static void on_stop_signal(void *arg)
 	loop_stop(arg);
 }
 
-static int run_agent(struct loop *loop, const struct agent_conf *conf)
-{
-	struct memory *memory;
+struct running {
+	struct loop *loop;
 	struct agent *agent;
+	bool leaving;
+};
+
+/* The first signal lets the agent finish what it records; the second one does not. */
+static void on_stop_signal(void *arg)
+{
+	struct running *r = arg;
+
+	if (r->leaving) {
+		stop(r->loop);
+		return;
+	}
+	r->leaving = true;
+	log_info("AGT-LEAVING", "reason=\"a signal asks for the end\"");
+	agent_leave(r->agent, stop, r->loop);
+}
+
+static int run_agent(struct running *r, const struct agent_conf *conf)
+{
+	struct loop *loop = r->loop;
+	struct memory *memory;
 	struct err e;
-	int rc = agent_new(&agent, conf, loop, &e);
+	int rc = agent_new(&r->agent, conf, loop, &e);
 
 	if (rc)
 		return rc;
@@ -56,23 +76,23 @@ static int run_agent(struct loop *loop, const struct agent_conf *conf)
 	loop_run(loop);
 	memory_free(memory);
 	log_info("AGT-STOP", "host=%s", conf->host);
-	agent_free(agent);
+	agent_free(r->agent);
 	return 0;
 }
 
 static int run(const struct agent_conf *conf)
 {
-	struct loop *loop = NULL;
+	struct running r = { 0 };
 	struct err e;
-	int rc = loop_new(&loop, WORKERS, &e);
+	int rc = loop_new(&r.loop, WORKERS, &e);
 
 	if (!rc)
-		rc = loop_on_stop_signal(loop, on_stop_signal, loop, &e);
+		rc = loop_on_stop_signal(r.loop, on_stop_signal, &r, &e);
 	if (rc)
 		log_error("AGT-PART", "part=loop state=failed reason=\"%s\"", e.msg);
 	else
-		rc = run_agent(loop, conf);
-	loop_free(loop);
+		rc = run_agent(&r, conf);
+	loop_free(r.loop);
 	return rc ? 1 : 0;
 }
 

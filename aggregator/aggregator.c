@@ -6,10 +6,13 @@
 #include "aggregator/access/audit.h"
 #include "aggregator/api/api.h"
 #include "aggregator/api/link_key.h"
+#include "aggregator/enrol/enrol.h"
 #include "aggregator/fleet/registry.h"
 #include "aggregator/imports/imports.h"
 #include "aggregator/ingest/ingest.h"
+#include "aggregator/lease/keeper.h"
 #include "aggregator/link/control.h"
+#include "aggregator/parts.h"
 #include "aggregator/pod_failures.h"
 #include "aggregator/pods/pods.h"
 #include "aggregator/replica.h"
@@ -20,19 +23,12 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "base/secret.h"
-#include "net/http_server.h"
 #include "net/rpc.h"
-#include "proto/limits.h"
-#include "proto/profiler_request.h"
 #include "storage/store.h"
 
-/* Time between two pings of an agent. A frozen agent is noticed within this plus 10 s. A ping costs 30 us, so
- * pinging 10,000 agents takes half a percent of a CPU. */
-#define KEEPALIVE_NS	   (60 * NS_PER_S)
 #define CREDIT_PATIENCE_NS (10 * NS_PER_S) /* more than the 8 s that a chunk takes at 1 Mbit/s */
 /* an agent dials again after 0.1 s, 0.2 s, ...: several attempts */
 #define LOST_PATIENCE_NS (3 * NS_PER_S)
-#define HTTP_THREADS	 3
 
 /* ---- the store ---- */
 
@@ -59,6 +55,12 @@ static int store_start(struct aggregator *agg, struct err *e)
 	return rc;
 }
 
+/* A follower's: the leader alone recovers, and writes. */
+static int store_open_reads(struct aggregator *agg, struct err *e)
+{
+	return session_store_open_reads(&agg->store, &agg->jobs, agg->conf.store, e);
+}
+
 /* ---- parts without a port ---- */
 
 static bool is_set(const char *text)
@@ -66,10 +68,14 @@ static bool is_set(const char *text)
 	return text && *text;
 }
 
+static bool is_auto(const char *way)
+{
+	return !is_set(way) || !strcmp(way, "auto");
+}
+
 static bool has_grants(const struct aggregator *agg)
 {
-	return store_grants(agg->store.store) &&
-	       (!is_set(agg->conf.upload) || strcmp(agg->conf.upload, "via-aggregator"));
+	return store_grants(agg->store.store) && is_auto(agg->conf.upload);
 }
 
 static int admit(void *arg, const char *run, struct err *e)
@@ -131,7 +137,7 @@ static void new_control(struct aggregator *agg)
 		.time = agg->time,
 		.registry = agg->registry,
 		.captures = agg->captures,
-		.needs_certificate = is_set(agg->conf.ca),
+		.needs_certificate = aggregator_has_certificates(agg),
 		.access = agg->access,
 		.term = agg->term,
 	};
@@ -179,7 +185,7 @@ static int new_pods(struct aggregator *agg, struct err *e)
 {
 	const struct pods_env env = { .jobs = &agg->jobs,
 				      .registry = agg->registry,
-				      .server = agg->conf.kubernetes,
+				      .server = agg->leader ? NULL : agg->conf.kubernetes,
 				      .token_file = agg->conf.kubernetes_token_file,
 				      .ca_file = agg->conf.kubernetes_ca,
 				      .retry_ns = agg->conf.kubernetes_retry_ns };
@@ -197,6 +203,7 @@ static int new_ingest(struct aggregator *agg, struct err *e)
 		.spool = agg->conf.spool,
 		.check = agg->check_file ? agg->check_file : ingest_check_xspace,
 		.by_grants = has_grants(agg),
+		.needs_certificate = aggregator_has_certificates(agg),
 	};
 
 	return ingest_new(&agg->ingest, &env, e);
@@ -256,16 +263,22 @@ static void new_api(struct aggregator *agg)
 		.started_mono_ns = agg->started_mono_ns,
 		.access = agg->access,
 		.audit = agg->audit,
+		.enrol = agg->enrol,
+		.links = agg->control,
 		.limits = { .captures = agg->conf.limit_captures,
 			    .starts = agg->conf.limit_starts,
 			    .bytes = agg->conf.limit_bytes,
 			    .streams = agg->conf.limit_streams },
 		.has_tls = has_tls(agg),
 		.link_key = agg->link_key,
+		.has_links = store_links(agg->store.store) && is_auto(agg->conf.reads),
 		.http_address = agg->conf.http,
 		.http_hosts = &agg->conf.http_host,
 		.perfetto_url = agg->conf.perfetto_url,
 		.xprof_url = agg->conf.xprof_url,
+		.replica = agg->conf.replica,
+		.leader = agg->leader ? agg->leader->replica : NULL,
+		.leader_url = agg->leader ? agg->leader->url : NULL,
 	};
 
 	agg->api = api_new(&env);
@@ -276,6 +289,7 @@ static void state_stop(struct aggregator *agg)
 {
 	pods_stop(agg->pods);
 	access_stop(agg->access);
+	enrol_stop(agg->enrol);
 	session_store_stop(&agg->store);
 	jobs_drain(&agg->jobs);
 	index_check_release(&agg->index_check);
@@ -290,6 +304,7 @@ static void state_stop(struct aggregator *agg)
 	pod_failures_free(agg->pod_failures);
 	captures_free(agg->captures);
 	time_service_free(agg->time);
+	aggregator_close_enrolment(agg);
 	aggregator_close_access(agg);
 	pods_free(agg->pods);
 	agg->pods = NULL;
@@ -327,45 +342,12 @@ static void carry_on_all(struct aggregator *agg)
 	json_array_clear(agg->recoverable);
 }
 
-static int state_start(struct aggregator *agg, struct err *e)
+/* What a leader does without being asked. */
+static int begin_work(struct aggregator *agg, struct err *e)
 {
-	struct time_env time = { .loop = agg->loop, .clock = &agg->clock };
 	const struct session_heir heir = { .read = read_left, .take = carry_on, .arg = agg };
 	int rc;
 
-	agg->registry = registry_new(agg->loop);
-	if (!is_set(agg->conf.ca))
-		registry_limit_address(agg->registry, (size_t)agg->conf.hosts_per_address);
-	time.registry = agg->registry;
-	agg->time = time_service_new(&time);
-	rc = new_pods(agg, e);
-	if (!rc)
-		rc = aggregator_open_access(agg, e);
-	if (rc) {
-		pods_stop(agg->pods);
-		access_stop(agg->access);
-		jobs_drain(&agg->jobs);
-		aggregator_close_access(agg);
-		pods_free(agg->pods);
-		time_service_free(agg->time);
-		registry_free(agg->registry);
-		agg->pods = NULL;
-		return rc;
-	}
-	new_captures(agg);
-	new_removals(agg);
-	new_control(agg);
-	new_profiler(agg);
-	rc = new_ingest(agg, e);
-	if (!rc)
-		rc = link_key_load(&agg->link_key, agg->conf.spool, e);
-	if (rc) {
-		state_stop(agg);
-		return rc;
-	}
-	new_imports(agg);
-	new_views(agg);
-	new_api(agg);
 	session_clock_load(&agg->clock, agg->conf.spool,
 			   json_array_size(agg->recoverable) || !agg->store.swept);
 	rc = replica_publish_clock(agg, e);
@@ -381,128 +363,75 @@ static int state_start(struct aggregator *agg, struct err *e)
 	return 0;
 }
 
-/* ---- listeners ---- */
-
-static int probe_start(struct aggregator *agg, struct err *e)
+static int state_start(struct aggregator *agg, struct err *e)
 {
-	int rc = time_service_listen(agg->time, agg->conf.probe, &agg->probe_port, e);
+	struct time_env time = { .loop = agg->loop, .clock = &agg->clock };
+	int rc;
 
+	agg->registry = registry_new(agg->loop);
+	if (!aggregator_has_certificates(agg))
+		registry_limit_address(agg->registry, (size_t)agg->conf.hosts_per_address);
+	time.registry = agg->registry;
+	agg->time = time_service_new(&time);
+	rc = new_pods(agg, e);
 	if (!rc)
-		log_info("AGG-PART", "part=probe state=up address=%s port=%d", agg->conf.probe,
-			 agg->probe_port);
-	return rc;
-}
-
-static void probe_stop(struct aggregator *agg)
-{
-	time_service_close(agg->time);
-}
-
-static int grpc_listen(struct aggregator *agg, struct err *e)
-{
-	const struct rpc_method methods[] = {
-		{ CONTROL_PATH, &control_events, agg->control, LIMIT_CONTROL_BYTES },
-		{ INGEST_PATH, &ingest_events, agg->ingest, LIMIT_UPLOAD_MESSAGE_BYTES },
-		{ PROFILER_PROFILE, &profiler_profile_events, agg->profiler, LIMIT_PROFILE_BYTES },
-		{ PROFILER_TERMINATE, &profiler_terminate_events, agg->profiler,
-		  LIMIT_SMALL_BYTES },
-		{ PROFILER_MONITOR, &profiler_monitor_events, agg->profiler, LIMIT_SMALL_BYTES },
-		{ PROFILER_START_CONTINUOUS, &profiler_start_events, agg->profiler,
-		  LIMIT_PROFILE_BYTES },
-		{ PROFILER_START_CONTINUOUS_OLD, &profiler_start_events, agg->profiler,
-		  LIMIT_PROFILE_BYTES },
-		{ PROFILER_GET_SNAPSHOT, &profiler_snapshot_events, agg->profiler,
-		  LIMIT_SMALL_BYTES },
-		{ PROFILER_GET_SNAPSHOT_OLD, &profiler_snapshot_events, agg->profiler,
-		  LIMIT_SMALL_BYTES },
-		{ PROFILER_STOP_CONTINUOUS, &profiler_stop_events, agg->profiler,
-		  LIMIT_SMALL_BYTES },
-	};
-	const struct rpc_tls tls = { .cert_file = agg->conf.cert,
-				     .key_file = agg->conf.key,
-				     .ca_file = agg->conf.ca };
-	const struct rpc_server_opts opts = {
-		.address = agg->conf.grpc,
-		.tls = has_tls(agg) ? &tls : NULL,
-		.max_message_bytes = LIMIT_REQUEST_BYTES,
-		.bulk = true,
-		.keepalive_ns = KEEPALIVE_NS,
-		.guarded = true,
-		.unidentified_per_address = (size_t)agg->conf.hosts_per_address,
-	};
-
-	return rpc_server_new(&agg->rpc_server, agg->rpc, &opts, methods, ARRAY_SIZE(methods),
-			      &agg->grpc_port, e);
-}
-
-static int grpc_start(struct aggregator *agg, struct err *e)
-{
-	int rc = rpc_new(&agg->rpc, agg->loop, e);
-
-	if (rc)
-		return rc;
-	rc = grpc_listen(agg, e);
+		rc = aggregator_open_access(agg, e);
+	if (!rc && !agg->leader)
+		rc = aggregator_open_enrolment(agg, e);
 	if (rc) {
-		rpc_free(agg->rpc);
+		pods_stop(agg->pods);
+		access_stop(agg->access);
+		enrol_stop(agg->enrol);
+		jobs_drain(&agg->jobs);
+		aggregator_close_access(agg);
+		pods_free(agg->pods);
+		time_service_free(agg->time);
+		registry_free(agg->registry);
+		agg->pods = NULL;
 		return rc;
 	}
-	log_info("AGG-PART", "part=grpc state=up address=%s port=%d", agg->conf.grpc,
-		 agg->grpc_port);
-	return 0;
-}
-
-/* Captures under way stay as a crash would leave them: agents keep their data, and the next aggregator
- * carries on. */
-static void grpc_stop(struct aggregator *agg)
-{
-	captures_finish_stop(agg->captures);
-	captures_refuse_waiting(agg->captures);
-	rpc_server_free(agg->rpc_server);
-	jobs_drain(&agg->jobs);
-	rpc_free(agg->rpc);
-}
-
-static int http_start(struct aggregator *agg, struct err *e)
-{
-	const struct http_server_opts opts = {
-		.address = agg->conf.http,
-		.cert_file = has_tls(agg) ? agg->conf.cert : NULL,
-		.key_file = has_tls(agg) ? agg->conf.key : NULL,
-		/* Asks clients for a certificate only if --http-client accepts some: a browser that has one
-		 * then asks its user which to send. */
-		.ca_file = agg->conf.http_client.n ? agg->conf.ca : NULL,
-		.threads = HTTP_THREADS,
-	};
-	int rc = http_server_new(&agg->http, agg->loop, &opts, api_handle, agg->api,
-				 &agg->http_port, e);
-
+	new_captures(agg);
+	new_removals(agg);
+	new_control(agg);
+	new_profiler(agg);
+	rc = agg->leader ? 0 : new_ingest(agg, e);
 	if (!rc)
-		log_info("AGG-PART", "part=http state=up address=%s port=%d", agg->conf.http,
-			 agg->http_port);
-	return rc;
-}
-
-/* Frees the captures only after the requests that wait for a worker are answered. */
-static void http_stop(struct aggregator *agg)
-{
-	jobs_drain(&agg->jobs);
-	captures_refuse_waiting(agg->captures);
-	http_server_free(agg->http);
+		rc = link_key_load(&agg->link_key, agg->conf.spool, e);
+	if (rc) {
+		state_stop(agg);
+		return rc;
+	}
+	new_imports(agg);
+	new_views(agg);
+	new_api(agg);
+	return agg->leader ? 0 : begin_work(agg, e);
 }
 
 /* ---- all together ---- */
 
-static const struct part {
+struct part {
 	const char *name;
 	int (*start)(struct aggregator *agg, struct err *e);
 	void (*stop)(struct aggregator *agg);
-} parts[] = {
-	{ "replica", replica_start, replica_stop }, { "store", store_start, store_stop },
-	{ "state", state_start, state_stop },	    { "probe", probe_start, probe_stop },
-	{ "grpc", grpc_start, grpc_stop },	    { "http", http_start, http_stop },
 };
 
-static void stop_parts(struct aggregator *agg, size_t n)
+static const struct part parts[] = {
+	{ "replica", replica_start, replica_stop },
+	{ "store", store_start, store_stop },
+	{ "state", state_start, state_stop },
+	{ "probe", probe_start, probe_stop },
+	{ "grpc", aggregator_grpc_start, aggregator_grpc_stop },
+	{ "http", http_start, http_stop },
+};
+
+/* Of a follower. */
+static const struct part reading_parts[] = {
+	{ "store", store_open_reads, store_stop },
+	{ "state", state_start, state_stop },
+	{ "http", http_start, http_stop },
+};
+
+static void stop_parts(struct aggregator *agg, const struct part *list, size_t n)
 {
 	if (agg->api)
 		api_begin_stop(agg->api);
@@ -510,15 +439,30 @@ static void stop_parts(struct aggregator *agg, size_t n)
 		views_stop(agg->views);
 	pods_stop(agg->pods);
 	access_stop(agg->access);
+	enrol_stop(agg->enrol);
 	if (agg->captures)
 		captures_begin_stop(agg->captures);
 	index_check_stop(&agg->index_check);
 	retention_stop(&agg->retention);
 	quotas_stop(agg->quotas);
 	while (n-- > 0) {
-		parts[n].stop(agg);
-		log_info("AGG-PART", "part=%s state=down", parts[n].name);
+		list[n].stop(agg);
+		log_info("AGG-PART", "part=%s state=down", list[n].name);
 	}
+}
+
+static int start_parts(struct aggregator *agg, const struct part *list, size_t n, struct err *e)
+{
+	for (size_t i = 0; i < n; i++) {
+		int rc = list[i].start(agg, e);
+
+		if (rc) {
+			err_prefix(e, "%s", list[i].name);
+			stop_parts(agg, list, i);
+			return rc;
+		}
+	}
+	return 0;
 }
 
 /* ---- what is read from the settings ---- */
@@ -574,20 +518,36 @@ int aggregator_start(struct aggregator *agg, struct err *e)
 		agg->patience.credit_ns = CREDIT_PATIENCE_NS;
 	if (!agg->patience.lost_ns)
 		agg->patience.lost_ns = LOST_PATIENCE_NS;
-	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
-		rc = parts[i].start(agg, e);
-		if (rc) {
-			err_prefix(e, "%s", parts[i].name);
-			stop_parts(agg, i);
-			release_settings(agg);
-			return rc;
-		}
-	}
-	return 0;
+	rc = start_parts(agg, parts, ARRAY_SIZE(parts), e);
+	if (rc)
+		release_settings(agg);
+	return rc;
 }
 
 void aggregator_stop(struct aggregator *agg)
 {
-	stop_parts(agg, ARRAY_SIZE(parts));
+	stop_parts(agg, parts, ARRAY_SIZE(parts));
 	release_settings(agg);
+}
+
+int aggregator_start_reads(struct aggregator *agg, struct err *e)
+{
+	int rc = read_quotas(agg, e);
+
+	agg->started_mono_ns = now_mono_ns();
+	agg->jobs.loop = agg->loop;
+	if (!rc)
+		rc = start_parts(agg, reading_parts, ARRAY_SIZE(reading_parts), e);
+	if (rc) {
+		quotas_free(agg->quotas);
+		secret_free(agg->link_key);
+	}
+	return rc;
+}
+
+void aggregator_stop_reads(struct aggregator *agg)
+{
+	stop_parts(agg, reading_parts, ARRAY_SIZE(reading_parts));
+	quotas_free(agg->quotas);
+	secret_free(agg->link_key);
 }

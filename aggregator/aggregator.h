@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The aggregator's configuration and its parts. Only aggregator.c, conf.c, open_ports.c and main.c see this: each
+ * The aggregator's configuration and its parts. Only the files beside it see this: each
  * part is given an environment of its own.
  */
 #ifndef AGGREGATOR_AGGREGATOR_H
@@ -36,6 +36,7 @@ struct aggregator_conf {
 	char *replica_url; /* where its HTTP is reached; NULL = not said */
 	int64_t lease_ns; /* how long another one must have been silent before this one leads */
 	char *upload; /* "auto" or "via-aggregator" */
+	char *reads; /* the same */
 	int64_t lead_ns; /* from request to T0 */
 	int64_t grace_ns; /* least grace of a capture whose request gives none */
 	/* longest time that a stop of the aggregator may take; 0 = no limit */
@@ -51,6 +52,12 @@ struct aggregator_conf {
 	uint64_t limit_bytes;
 	int64_t retain_period_ns; /* between two looks for old sessions */
 	char *cert, *key, *ca; /* TLS on gRPC and HTTP; ca demands agents' certificates */
+	char *enrol; /* folder of the authority that gives agents certificates; NULL = none */
+	char *enrol_cert,
+		*enrol_key; /* of an authority that is given; NULL = it is in the folder */
+	char *enrol_audience, *enrol_account; /* of the tokens of agents' pods; empty: none */
+	int64_t enrol_life_ns; /* of a certificate */
+	struct conf_list enrol_name; /* names by which agents reach an aggregator without --cert */
 	/* most hosts of one address, where no certificates prove names; 0 = no limit */
 	int hosts_per_address;
 	uint64_t views_limit; /* bytes of the indexes of sessions that were looked at, at most */
@@ -90,6 +97,8 @@ struct aggregator {
 	ingest_check check_file; /* NULL: ingest_check_xspace() */
 	struct jobs jobs;
 	struct replica *replica; /* NULL = the only one */
+	const struct leader
+		*leader; /* of the reading half of a follower: who leads; NULL = it leads */
 	uint64_t term; /* as the leader; 0 = the only one */
 	char *token; /* the content of token_file; NULL = none */
 	char *link_key; /* signs links to files */
@@ -106,6 +115,7 @@ struct aggregator {
 	struct pods *pods;
 	struct access *access;
 	struct audit *audit; /* NULL = none */
+	struct enrol *enrol; /* NULL = none */
 	struct time_service *time;
 	struct captures *captures;
 	char *views_folder;
@@ -127,10 +137,27 @@ struct aggregator {
  */
 MUST_CHECK int aggregator_start(struct aggregator *agg, struct err *e);
 
+/*
+ * The half of an aggregator that answers reads while another one leads. The caller has set `conf`, `loop`, `leader`, and
+ * `token`, which it borrows; the rest is zero. It writes nothing to the store but lines of the index that are
+ * missing. After an error, and after the stop, `agg` is of no use.
+ */
+MUST_CHECK int aggregator_start_reads(struct aggregator *agg, struct err *e);
+void aggregator_stop_reads(struct aggregator *agg);
+
 /* people.c: who callers are, and the audit log. Closing is for after all jobs; a capture that began is noted. */
 MUST_CHECK int aggregator_open_access(struct aggregator *agg, struct err *e);
 void aggregator_close_access(struct aggregator *agg);
 void aggregator_note_started(const struct aggregator *agg, const struct capture *c);
+
+/* enrolment.c: the authority of agents. Opened after the audit log; closing is for after all calls and jobs. */
+MUST_CHECK int aggregator_open_enrolment(struct aggregator *agg, struct err *e);
+void aggregator_close_enrolment(struct aggregator *agg);
+bool aggregator_has_certificates(const struct aggregator *agg); /* that prove agents' names */
+
+/* grpc.c: a part of aggregator.c's table. */
+MUST_CHECK int aggregator_grpc_start(struct aggregator *agg, struct err *e);
+void aggregator_grpc_stop(struct aggregator *agg);
 
 /* open_ports.c: one log line for each port that other hosts can reach: what any peer may do there. */
 void aggregator_warn_open_ports(const struct aggregator *agg);

@@ -49,6 +49,9 @@ static const struct conf_field fields[] = {
 	CONF(struct aggregator_conf, upload, "auto",
 	     "how files get into the store. auto: agents put them there by grants, if the store "
 	     "makes grants; via-aggregator: always through this program"),
+	CONF(struct aggregator_conf, reads, "auto",
+	     "how files are read. auto: whoever asks for it gets a link to the store, if the store "
+	     "makes links; via-aggregator: always through this program"),
 	CONF(struct aggregator_conf, lead_ns, "500ms",
 	     "least time from a request to T0, for arming the agents"),
 	CONF(struct aggregator_conf, grace_ns, "60s",
@@ -95,6 +98,23 @@ static const struct conf_field fields[] = {
 	CONF(struct aggregator_conf, key, NULL, "PEM file with its key"),
 	CONF(struct aggregator_conf, ca, NULL,
 	     "PEM file: agents and gRPC clients need a certificate of this authority"),
+	CONF(struct aggregator_conf, enrol, NULL,
+	     "folder of an authority that gives agents their certificates, made at the first start "
+	     "(docs/security.md); empty: none"),
+	CONF(struct aggregator_conf, enrol_cert, NULL,
+	     "PEM file: the certificate of an authority that is given, instead of one made there"),
+	CONF(struct aggregator_conf, enrol_key, NULL, "PEM file: its key"),
+	CONF(struct aggregator_conf, enrol_audience, NULL,
+	     "audience of projected tokens of the cluster of --kubernetes, for which its agents' "
+	     "pods "
+	     "get certificates of their nodes; empty: none"),
+	CONF(struct aggregator_conf, enrol_account, "tutti:tutti-agent",
+	     "service account of those pods: NAMESPACE:NAME"),
+	CONF_RANGE(struct aggregator_conf, enrol_life_ns, "24h", NS_PER_S, 366 * 86400 * NS_PER_S,
+		   "how long such a certificate is valid"),
+	CONF(struct aggregator_conf, enrol_name, NULL,
+	     "name by which agents reach this aggregator, for the certificate that it makes itself "
+	     "with --enrol and without --cert; may be repeated"),
 	CONF_RANGE(struct aggregator_conf, hosts_per_address, "256", 0, LIMIT_HOSTS,
 		   "most hosts that may connect from one address while no --ca proves their names, "
 		   "and most connections from it that belong to no known agent; 0 = no limit"),
@@ -171,11 +191,17 @@ static bool is_set(const char *text)
  * rule, although probes are not secret. */
 static int check_listeners(const struct aggregator_conf *conf, struct err *e)
 {
-	const char *const addresses[] = { conf->http, conf->grpc, conf->probe };
+	const bool has_cert = is_set(conf->cert), has_rpc_cert = has_cert || is_set(conf->enrol);
+	const struct {
+		const char *address;
+		bool has_tls;
+	} listeners[] = { { conf->http, has_cert },
+			  { conf->grpc, has_rpc_cert },
+			  { conf->probe, has_rpc_cert } };
 
-	for (size_t i = 0; i < ARRAY_SIZE(addresses); i++) {
-		int rc = address_check_listener(addresses[i], is_set(conf->cert), conf->insecure,
-						e);
+	for (size_t i = 0; i < ARRAY_SIZE(listeners); i++) {
+		int rc = address_check_listener(listeners[i].address, listeners[i].has_tls,
+						conf->insecure, e);
 
 		if (rc)
 			return rc;
@@ -202,6 +228,30 @@ static int check_anonymous(const struct aggregator_conf *conf, struct err *e)
 	return rc ? err_prefix(e, "anonymous") : 0;
 }
 
+static int check_way(const char *name, const char *way, struct err *e)
+{
+	if (!is_set(way) || !strcmp(way, "auto") || !strcmp(way, "via-aggregator"))
+		return 0;
+	return err_set(e, ERR_INVALID, "%s '%.40s': use auto or via-aggregator", name, way);
+}
+
+static int check_enrolment(const struct aggregator_conf *conf, struct err *e)
+{
+	if (is_set(conf->enrol_cert) != is_set(conf->enrol_key))
+		return err_set(e, ERR_INVALID, "enrol-cert and enrol-key: give both or none");
+	if (!is_set(conf->enrol))
+		return 0;
+	if (is_set(conf->ca))
+		return err_set(e, ERR_INVALID,
+			       "enrol and ca: agents' certificates are of one authority, "
+			       "give one of the two");
+	if (is_set(conf->replica))
+		return err_set(e, ERR_INVALID,
+			       "enrol and replica: replicas do not share an authority yet; "
+			       "give them --ca");
+	return 0;
+}
+
 int aggregator_check_conf(const struct aggregator_conf *conf, struct err *e)
 {
 	if (conf->lead_ns < 0 || conf->lead_ns > LEAD_MAX_NS)
@@ -212,14 +262,14 @@ int aggregator_check_conf(const struct aggregator_conf *conf, struct err *e)
 	if (conf->http_client.n && (!is_set(conf->cert) || !is_set(conf->ca)))
 		return err_set(e, ERR_INVALID,
 			       "http-client: certificates of clients need --cert, --key and --ca");
-	if (is_set(conf->upload) && strcmp(conf->upload, "auto") &&
-	    strcmp(conf->upload, "via-aggregator"))
-		return err_set(e, ERR_INVALID, "upload '%.40s': use auto or via-aggregator",
-			       conf->upload);
+	if (check_way("upload", conf->upload, e) || check_way("reads", conf->reads, e))
+		return e->code;
 	if (conf->stop_limit_ns < 0)
 		return err_set(e, ERR_INVALID, "stop-limit: use 0 s or more");
 	if (check_url("perfetto-url", conf->perfetto_url, e) ||
-	    check_url("xprof-url", conf->xprof_url, e) || check_anonymous(conf, e))
+	    check_url("xprof-url", conf->xprof_url, e) ||
+	    check_url("replica-url", conf->replica_url, e) || check_anonymous(conf, e) ||
+	    check_enrolment(conf, e))
 		return e->code;
 	return check_listeners(conf, e);
 }

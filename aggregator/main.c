@@ -13,11 +13,12 @@
 #include "base/now.h"
 
 /* Twice UPLOAD_CREDITS, and one: while all uploads with a credit wait for a slow store, half of the workers are left
- * for requests. One more keeps the lease where there are several aggregators. */
-#define WORKERS 17
+ * for requests. */
+#define WORKERS 16
 
-#define LARGE_BYTES (256 << 10)
-#define KEPT_BYTES  (128 << 10) /* glibc's own choice */
+/* More than the buffers of a large tile: a screen makes a dozen of them, and page faults cost a tenth of one. */
+#define LARGE_BYTES (2 << 20)
+#define KEPT_BYTES  (4 << 20)
 
 /* Wrong usage has an exit code of its own, as in the other programs. */
 static int fail(const struct err *e, int status)
@@ -104,8 +105,10 @@ static unsigned long long file_limit(void)
 
 static int run(struct aggregator *agg, struct err *e)
 {
+	/* one more keeps the lease where there are several aggregators */
+	int keepers = agg->conf.replica && *agg->conf.replica ? 1 : 0;
 	struct memory *memory;
-	int rc = loop_new(&agg->loop, WORKERS, e);
+	int rc = loop_new(&agg->loop, WORKERS + keepers, e);
 
 	if (rc)
 		return rc;

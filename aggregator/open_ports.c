@@ -56,6 +56,9 @@ static const char *http_rights(const struct aggregator *agg)
 
 static const char *grpc_rights(const struct aggregator *agg)
 {
+	if (is_set(agg->conf.enrol))
+		return "agents need a certificate of the authority in --enrol, or a token to get "
+		       "one";
 	if (is_set(agg->conf.ca) && agg->token)
 		return "agents need a certificate by --ca; capturing also needs the token";
 	if (is_set(agg->conf.ca))

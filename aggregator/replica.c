@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -14,44 +13,15 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "json/json_text.h"
-#include "net/http_server.h"
 
-#define HTTP_THREADS 2
-#define WAIT_MS	     100
+#define WAIT_MS 100
 
 struct replica {
 	const struct aggregator *agg;
 	struct keeper *keeper;
-	struct http_server *http; /* while it follows */
 	char *clock_file;
 	uint64_t term; /* 0 = it follows */
 };
-
-/* ---- a follower's HTTP ---- */
-
-static void answer(struct http_req *req, void *arg)
-{
-	const struct replica *r = arg;
-
-	if (!strcmp(http_path(req), "/healthz"))
-		http_answer(req, 200, "text/plain", "ok\n", 3);
-	else
-		http_answer_error(req, 503, "this aggregator stands by: %s",
-				  keeper_leader(r->keeper));
-}
-
-static int listen_http(struct replica *r, const struct aggregator_conf *conf, struct loop *loop,
-		       struct err *e)
-{
-	const bool has_tls = conf->cert && *conf->cert;
-	const struct http_server_opts opts = { .address = conf->http,
-					       .cert_file = has_tls ? conf->cert : NULL,
-					       .key_file = has_tls ? conf->key : NULL,
-					       .threads = HTTP_THREADS };
-	int port;
-
-	return http_server_new(&r->http, loop, &opts, answer, r, &port, e);
-}
 
 /* ---- leading ---- */
 
@@ -70,8 +40,10 @@ static void keep_clock(const struct replica *r, const json_t *former)
 		return;
 	}
 	fresh = xasprintf("%s.former", r->clock_file);
-	if (json_dump_file(clock, fresh, JSON_COMPACT) || rename(fresh, r->clock_file))
+	if (json_dump_file(clock, fresh, JSON_COMPACT) || rename(fresh, r->clock_file)) {
 		log_warn("AGG-CLOCK", "path=%s reason=\"not written\"", r->clock_file);
+		unlink(fresh);
+	}
 	free(fresh);
 }
 
@@ -90,10 +62,23 @@ static void on_lost(void *arg, const char *why)
 	r->agg->lease_lost(why);
 }
 
-static void stop_http(struct replica *r)
+/* Answers reads until this replica leads. */
+static int follow(const struct replica *r, struct err *e)
 {
-	http_server_free(r->http);
-	r->http = NULL;
+	struct aggregator *reads = xcalloc(1, sizeof(*reads));
+	int rc;
+
+	*reads = (struct aggregator){ .conf = r->agg->conf,
+				      .loop = r->agg->loop,
+				      .leader = keeper_leader(r->keeper),
+				      .token = r->agg->token };
+	rc = aggregator_start_reads(reads, e);
+	while (!rc && !r->term)
+		loop_turn(reads->loop, WAIT_MS);
+	if (!rc)
+		aggregator_stop_reads(reads);
+	free(reads);
+	return rc;
 }
 
 static void replica_free(struct replica *r)
@@ -134,10 +119,7 @@ int replica_start(struct aggregator *agg, struct err *e)
 	if (!rc)
 		rc = keeper_new(&r->keeper, &opts, e);
 	if (!rc)
-		rc = listen_http(r, &agg->conf, agg->loop, e);
-	while (!rc && !r->term)
-		loop_turn(agg->loop, WAIT_MS);
-	stop_http(r);
+		rc = follow(r, e);
 	if (rc) {
 		replica_free(r);
 		return rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One of several aggregators on one store (docs/replicas.md): waits until it leads, answers HTTP meanwhile, and ends the process
+ * One of several aggregators on one store (docs/replicas.md): waits until it leads, answers reads meanwhile, and ends the process
  * when it leads no more.
  */
 #ifndef AGGREGATOR_REPLICA_H

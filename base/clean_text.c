@@ -7,11 +7,28 @@
 #include "base/err.h"
 #include "base/utf8.h"
 
+#define BYTES(v) (UINT64_C(0x0101010101010101) * (v))
+
+/* Whether all eight bytes are ' ' to '~'. */
+static bool are_plain(uint64_t bytes)
+{
+	uint64_t low = (bytes - BYTES(' ')) & ~bytes, del = (bytes ^ BYTES(0x7f)) - BYTES(1);
+
+	return !((bytes | low | del) & BYTES(0x80));
+}
+
 size_t clean_text(char *dst, size_t size, const char *src, size_t len)
 {
 	const uint8_t *p = (const uint8_t *)src;
 	size_t out = 0;
+	uint64_t eight;
 
+	for (; len - out >= sizeof(eight) && size - out > sizeof(eight); out += sizeof(eight)) {
+		memcpy(&eight, src + out, sizeof(eight));
+		if (!are_plain(eight))
+			break;
+		memcpy(dst + out, &eight, sizeof(eight));
+	}
 	while (out < len && out + 1 < size && p[out] >= ' ' && p[out] < 0x7f) { /* most of it */
 		dst[out] = src[out];
 		out++;

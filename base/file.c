@@ -132,14 +132,19 @@ bool file_first_line(const char *path, char *out, size_t size)
 
 /* ---- folders ---- */
 
-static void sync_folder(const char *path)
+/* The folder that `path` is in. False and errno. */
+static bool sync_above(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const char *slash = strrchr(path, '/');
+	char *above = slash > path ? xstrndup(path, (size_t)(slash - path))
+				   : xstrdup(slash ? "/" : ".");
+	int fd = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool is_synced = fd >= 0 && !fsync(fd);
 
-	if (fd >= 0) {
-		fsync(fd);
+	if (fd >= 0)
 		close(fd);
-	}
+	free(above);
+	return is_synced;
 }
 
 int file_make_folders(const char *path, mode_t mode_above, mode_t mode, struct err *e)
@@ -156,7 +161,25 @@ int file_make_folders(const char *path, mode_t mode_above, mode_t mode, struct e
 	if (!rc && mkdir(path, mode) && errno != EEXIST)
 		rc = err_errno(e, "making the folder %.160s", path);
 	if (!rc)
-		sync_folder(*above ? above : slash ? "/" : ".");
+		(void)sync_above(path); /* there are file systems that cannot */
 	free(above);
+	return rc;
+}
+
+int file_replace(const char *path, mode_t mode, const void *data, size_t len, struct err *e)
+{
+	char *fresh = xasprintf("%s.new", path);
+	int fd, rc;
+
+	unlink(fresh); /* of a crash; it may have another mode */
+	fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+	rc = fd < 0 ? err_errno(e, "%s", fresh) : 0;
+	if (!rc)
+		rc = file_write_all(fd, data, len, fresh, e);
+	if (!rc && (fsync(fd) || rename(fresh, path) || !sync_above(path)))
+		rc = err_errno(e, "%s", path);
+	if (fd >= 0)
+		close(fd);
+	free(fresh);
 	return rc;
 }

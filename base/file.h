@@ -27,6 +27,11 @@ MUST_CHECK int file_write_all(int fd, const void *data, size_t len, const char *
 MUST_CHECK int file_write_at(int fd, uint64_t offset, const void *data, size_t len,
 			     const char *name, struct err *e);
 
+/* Makes `path` a file of these bytes and this mode, less the umask. A crash leaves the whole old one or the whole new one:
+ * it is written and synced as PATH.new first. */
+MUST_CHECK int file_replace(const char *path, mode_t mode, const void *data, size_t len,
+			    struct err *e);
+
 /* A new file in the folder, without a name: it vanishes with its descriptor, which the caller closes. -1 and errno. */
 int file_open_nameless(const char *folder);
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -18,7 +17,8 @@
 #include "cli/login.h"
 #include "net/http_client.h"
 
-#define CALL_TIMEOUT_NS (60 * NS_PER_S)
+#define CALL_TIMEOUT_NS	  (60 * NS_PER_S)
+#define CHOOSE_TIMEOUT_NS (2 * NS_PER_S)
 
 struct only_api {
 	struct api_conf api;
@@ -49,8 +49,7 @@ static int parse_answer(const struct buf *answer, const char *url, json_t **out,
 	return 0;
 }
 
-/* The error of a status other than 2xx: the aggregator's own sentence if there is one. */
-static int refusal(const char *url, int status, const struct buf *answer, struct err *e)
+int api_refusal(const char *url, int status, const struct buf *answer, struct err *e)
 {
 	int code = status == 400   ? ERR_INVALID
 		   : status == 404 ? ERR_NOT_FOUND
@@ -70,17 +69,45 @@ static int refusal(const char *url, int status, const struct buf *answer, struct
 	return code;
 }
 
-static char *url_of(const struct api_conf *conf, const char *path)
-{
-	size_t len = strlen(conf->server);
+/* ---- which server ---- */
 
-	while (len && conf->server[len - 1] == '/')
-		len--;
-	return xasprintf("%.*s%s", (int)len, conf->server, path);
+/* Of several that share a store, the one that calls go to: api_choose() finds it. */
+static _Atomic unsigned int chosen;
+
+/* The URL of server `i` without the last '/'; NULL if there are fewer. Not terminated. */
+static const char *find_server(const char *list, unsigned int i, size_t *len)
+{
+	while (i-- > 0 && *list) {
+		list += strcspn(list, ",");
+		list += *list == ',';
+	}
+	*len = strcspn(list, ",");
+	while (*len && list[*len - 1] == '/')
+		--*len;
+	return *len ? list : NULL;
 }
 
-/* A call of the URL, with the caller's certificate; the token is api_load_token()'s. */
-static struct http_call make_call(const struct api_conf *conf, const char *method, const char *url)
+static char *url_at(const struct api_conf *conf, unsigned int i, const char *path)
+{
+	size_t len;
+	const char *server = find_server(conf->server, i, &len);
+
+	return server ? xasprintf("%.*s%s", (int)len, server, path) : NULL;
+}
+
+char *api_url(const struct api_conf *conf, const char *path)
+{
+	char *url = url_at(conf, chosen, path);
+
+	return url ? url : xasprintf("%s%s", conf->server, path);
+}
+
+bool api_has_several(const struct api_conf *conf)
+{
+	return strchr(conf->server, ',') != NULL;
+}
+
+struct http_call api_make_call(const struct api_conf *conf, const char *method, const char *url)
 {
 	return (struct http_call){
 		.method = method,
@@ -99,15 +126,89 @@ int api_load_token(const struct api_conf *conf, char **token, struct err *e)
 	return conf->place ? login_token(conf->place, token, e) : 0;
 }
 
+/* What server `i` answers to a GET; 0 = nothing. */
+static int status_at(const struct api_conf *conf, unsigned int i, const char *path)
+{
+	char *url = url_at(conf, i, path);
+	struct http_call call = api_make_call(conf, "GET", url);
+	struct buf answer = BUF_INIT;
+	int status = 0;
+	struct err e;
+
+	call.timeout_ns = CHOOSE_TIMEOUT_NS;
+	if (http_call(&call, &status, &answer, &e))
+		status = 0;
+	buf_release(&answer);
+	free(url);
+	return status;
+}
+
+/* One that only answers reads names the leader to who wants more. */
+void api_choose(const struct api_conf *conf)
+{
+	unsigned int reads = chosen;
+	size_t len;
+
+	if (!api_has_several(conf))
+		return;
+	for (unsigned int i = 0; find_server(conf->server, i, &len); i++) {
+		int status = status_at(conf, i, "/readyz");
+
+		if (status == 200) {
+			chosen = i;
+			return;
+		}
+		if (status)
+			reads = i;
+	}
+	chosen = reads;
+}
+
+/* The leader that a follower's answer names, with the path; NULL if the token must not go there. */
+static char *url_of_leader(const char *url, const struct buf *answer, const char *path)
+{
+	char *found = NULL;
+	const char *leader;
+	json_t *doc;
+
+	if (parse_clean(&doc, buf_str(answer), answer->len, NULL))
+		return NULL;
+	leader = json_get_text(doc, "leader");
+	if (!strncmp(leader, "https://", 8) ||
+	    (!strncmp(leader, "http://", 7) && strncmp(url, "https://", 8) != 0))
+		found = xasprintf("%s%s", leader, path);
+	json_decref(doc);
+	return found;
+}
+
+int api_call_leader(struct http_call *call, char **url, const char *path, int *status,
+		    struct buf *answer, struct err *e)
+{
+	int rc = http_call(call, status, answer, e);
+	char *leader = !rc && *status == 307 ? url_of_leader(*url, answer, path) : NULL;
+
+	if (!leader)
+		return rc;
+	free(*url);
+	*url = leader;
+	call->url = leader;
+	buf_reset(answer);
+	if (call->location) {
+		free(*call->location);
+		*call->location = NULL;
+	}
+	return http_call(call, status, answer, e);
+}
+
 int api_send(const struct api_conf *conf, const char *method, const char *path, const void *body,
 	     size_t len, int64_t timeout_ns, json_t **out, struct err *e)
 {
-	char *url = url_of(conf, path);
+	char *url = api_url(conf, path);
 	struct buf answer = BUF_INIT;
 	char *token = NULL;
 	json_t *doc = NULL;
 	int status;
-	struct http_call call = make_call(conf, method, url);
+	struct http_call call = api_make_call(conf, method, url);
 	int rc = api_load_token(conf, &token, e);
 
 	call.timeout_ns = timeout_ns;
@@ -115,9 +216,9 @@ int api_send(const struct api_conf *conf, const char *method, const char *path, 
 	call.body_len = len;
 	call.token = token;
 	if (!rc)
-		rc = http_call(&call, &status, &answer, e);
+		rc = api_call_leader(&call, &url, path, &status, &answer, e);
 	if (!rc && status / 100 != 2)
-		rc = refusal(url, status, &answer, e);
+		rc = api_refusal(url, status, &answer, e);
 	if (!rc)
 		rc = parse_answer(&answer, url, &doc, e);
 	if (!rc && out) {
@@ -187,21 +288,28 @@ int api_events(const struct api_conf *conf, const char *path,
 	       int (*fn)(void *arg, const char *event, json_t *data),
 	       int (*waiting)(void *arg, struct err *e), void *arg, struct err *e)
 {
-	char *url = url_of(conf, path);
+	char *url = api_url(conf, path), *leader, *token = NULL;
 	struct events ev = { fn, waiting, arg };
-	char *token = NULL;
+	struct buf answer = BUF_INIT;
 	int status, rc = api_load_token(conf, &token, e);
-	struct http_call call = make_call(conf, "GET", url);
+	struct http_call call = api_make_call(conf, "GET", url);
 
 	call.waiting = on_waiting;
 	call.token = token;
 	call.arg = &ev;
 	if (!rc)
-		rc = http_events(&call, &status, on_event, &ev, e);
+		rc = http_events(&call, &status, &answer, on_event, &ev, e);
+	leader = !rc && status == 307 ? url_of_leader(url, &answer, path) : NULL;
+	if (leader) {
+		call.url = leader;
+		rc = http_events(&call, &status, &answer, on_event, &ev, e);
+	}
 	if (!rc && status / 100 != 2)
-		rc = err_set(e, status == 404 ? ERR_NOT_FOUND : ERR_PEER, "%s answered %d", url,
-			     status);
+		rc = err_set(e, status == 404 ? ERR_NOT_FOUND : ERR_PEER, "%s answered %d",
+			     call.url, status);
 	secret_free(token);
+	buf_release(&answer);
+	free(leader);
 	free(url);
 	return rc;
 }
@@ -221,11 +329,11 @@ static int on_piece(void *arg, const void *data, size_t len)
 
 int api_download(const struct api_conf *conf, const char *path, const char *file, struct err *e)
 {
-	char *url = url_of(conf, path);
+	char *url = api_url(conf, path);
 	char *part = xasprintf("%s.part", file);
 	struct buf answer = BUF_INIT;
 	struct download d = { .fd = -1, .part = part, .e = e };
-	struct http_call call = make_call(conf, "GET", url);
+	struct http_call call = api_make_call(conf, "GET", url);
 	char *token = NULL;
 	int status;
 	int rc = api_load_token(conf, &token, e);
@@ -238,9 +346,9 @@ int api_download(const struct api_conf *conf, const char *path, const char *file
 	if (!rc && d.fd < 0)
 		rc = err_errno(e, "%s", part);
 	if (!rc)
-		rc = http_call(&call, &status, &answer, e);
+		rc = api_call_leader(&call, &url, path, &status, &answer, e);
 	if (!rc && status / 100 != 2)
-		rc = refusal(url, status, &answer, e);
+		rc = api_refusal(url, status, &answer, e);
 	if (d.fd >= 0 && close(d.fd) && !rc)
 		rc = err_errno(e, "%s", part);
 	if (!rc && rename(part, file))
@@ -250,54 +358,6 @@ int api_download(const struct api_conf *conf, const char *path, const char *file
 	buf_release(&answer);
 	secret_free(token);
 	free(part);
-	free(url);
-	return rc;
-}
-
-/* 416 is the answer where the file has all bytes already. 200 to a range is a whole body, behind what was there. */
-static int judge_rest(const char *url, int fd, uint64_t had, int status, const struct buf *answer,
-		      struct err *e)
-{
-	if (had && status == 416)
-		return 0;
-	if (had && status == 200 && ftruncate(fd, 0))
-		return err_errno(e, "%s", url);
-	if (had && status == 200)
-		return err_set(e, ERR_CLOSED, "%s does not continue files", url);
-	return status / 100 == 2 ? 0 : refusal(url, status, answer, e);
-}
-
-int api_download_rest(const struct api_conf *conf, const char *path, const char *part,
-		      struct err *e)
-{
-	char *url = url_of(conf, path);
-	struct buf answer = BUF_INIT;
-	struct download d = { .part = part, .e = e };
-	struct http_call call = make_call(conf, "GET", url);
-	char range[32];
-	struct stat st = { 0 };
-	char *token = NULL;
-	int status, rc = api_load_token(conf, &token, e);
-
-	call.piece = on_piece;
-	call.token = token;
-	call.arg = &d;
-	call.range = range;
-	if (!rc)
-		d.fd = open(part, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-	if (!rc && (d.fd < 0 || fstat(d.fd, &st)))
-		rc = err_errno(e, "%s", part);
-	snprintf(range, sizeof(range), "%lld-", (long long)st.st_size);
-	if (!st.st_size)
-		call.range = NULL;
-	if (!rc)
-		rc = http_call(&call, &status, &answer, e);
-	if (!rc)
-		rc = judge_rest(url, d.fd, (uint64_t)st.st_size, status, &answer, e);
-	if (d.fd >= 0 && close(d.fd) && !rc)
-		rc = err_errno(e, "%s", part);
-	buf_release(&answer);
-	secret_free(token);
 	free(url);
 	return rc;
 }

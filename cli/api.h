@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls of the aggregator's HTTP API: JSON in, JSON out.
+ * Calls of the aggregator's HTTP API: JSON in, JSON out. A follower that sends a call to its leader (docs/replicas.md) is
+ * obeyed once, and not from https to http: the token goes along.
  */
 #ifndef CLI_API_H
 #define CLI_API_H
@@ -15,6 +16,8 @@
 #include "base/err.h"
 #include "json/json_text.h"
 
+struct buf;
+struct http_call;
 struct login_place;
 
 /* Flags of every verb that calls the aggregator; the first member of the verb's struct. */
@@ -31,7 +34,9 @@ struct api_conf {
 
 #define API_FIELDS(T) \
 	CONF(T, api.server, "http://127.0.0.1:7400", \
-	     "URL of the aggregator; k8s://NAMESPACE/NAME goes through kubectl port-forward"), \
+	     "URL of the aggregator, or of several that share a store, with commas: the leader " \
+	     "is " \
+	     "asked; k8s://NAMESPACE/NAME goes through kubectl port-forward"), \
 		CONF(T, api.context, NULL, \
 		     "context to use where no server is given (tutti context)"), \
 		CONF(T, api.ca, NULL, "PEM file of the authority to accept for https"), \
@@ -69,12 +74,20 @@ MUST_CHECK int api_events(const struct api_conf *conf, const char *path,
 MUST_CHECK int api_download(const struct api_conf *conf, const char *path, const char *file,
 			    struct err *e);
 
-/*
- * Adds to the file `part` what it lacks of the body of a GET; it begins with the bytes that the file has. ERR_CLOSED,
- * ERR_TIMEOUT: the connection broke, and the same call goes on from there. Any thread.
- */
-MUST_CHECK int api_download_rest(const struct api_conf *conf, const char *path, const char *part,
-				 struct err *e);
+/* The parts of a call that others make with net/http_client.h: its URL (the caller frees it with free()), the call with the caller's
+ * certificate and no token, and the error of a status other than 2xx: the aggregator's own sentence if there is one. */
+char *api_url(const struct api_conf *conf, const char *path);
+struct http_call api_make_call(const struct api_conf *conf, const char *method, const char *url);
+MUST_CHECK int api_refusal(const char *url, int status, const struct buf *answer, struct err *e);
+
+/* http_call() of `*url`, which has this path; and where a follower answers, the same at its leader, whose URL becomes `*url`. Any thread. */
+MUST_CHECK int api_call_leader(struct http_call *call, char **url, const char *path, int *status,
+			       struct buf *answer, struct err *e);
+
+/* Of several servers, finds the one that leads; calls go to that until the next api_choose(). Does nothing where there is
+ * one. Two seconds for each server at most. */
+void api_choose(const struct api_conf *conf);
+bool api_has_several(const struct api_conf *conf);
 
 /* A word as part of a URL; the caller frees it with free(). */
 char *api_escape(const char *word);

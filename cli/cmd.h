@@ -49,7 +49,7 @@ extern const struct cmd cmd_capture, cmd_snapshot, cmd_hosts, cmd_sessions, cmd_
 extern const struct cmd cmd_store, cmd_pin, cmd_unpin, cmd_fetch, cmd_share;
 extern const struct cmd cmd_stop, cmd_cancel, cmd_retry;
 extern const struct cmd cmd_mark, cmd_start, cmd_status;
-extern const struct cmd cmd_audit;
+extern const struct cmd cmd_audit, cmd_token, cmd_revoke;
 extern const struct cmd cmd_inspect, cmd_doctor, cmd_context, cmd_connect, cmd_login, cmd_logout;
 
 #endif

@@ -29,17 +29,26 @@ static const struct conf_field fields[] = {
 	{ 0 }
 };
 
+/* One URL, or several with commas; a forwarded port is one server's. */
 static int check_server(const char *url, struct err *e)
 {
 	static const char *const schemes[] = { "http://", "https://", "k8s://" };
+	size_t n = strchr(url, ',') ? 2 : ARRAY_SIZE(schemes), i;
 
-	for (size_t i = 0; i < ARRAY_SIZE(schemes); i++)
-		if (!strncmp(url, schemes[i], strlen(schemes[i])) && url[strlen(schemes[i])])
-			return 0;
-	return err_set(e, ERR_INVALID,
-		       "'%.200s': expected http://HOST:PORT, https://HOST:PORT or "
-		       "k8s://NAMESPACE/NAME",
-		       url);
+	for (const char *at = url; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+		for (i = 0; i < n; i++) {
+			size_t len = strlen(schemes[i]);
+
+			if (!strncmp(at, schemes[i], len) && at[len] && at[len] != ',')
+				break;
+		}
+		if (i == n)
+			return err_set(e, ERR_INVALID,
+				       "'%.200s': expected http://HOST:PORT, https://HOST:PORT, "
+				       "several of these with commas, or k8s://NAMESPACE/NAME",
+				       url);
+	}
+	return 0;
 }
 
 /* Files are named from any folder later. */

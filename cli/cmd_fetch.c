@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All files of a session into a folder that stock viewers open: several at a time, continued where an earlier
- * fetch broke off, checked. */
+ * fetch broke off, checked. They come from the store itself where the aggregator gives links to it (download.h). */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,6 +18,7 @@
 #include "base/random.h"
 #include "cli/api.h"
 #include "cli/cmd.h"
+#include "cli/download.h"
 #include "proto/names.h"
 
 #define TRIES	 6
@@ -26,16 +27,26 @@
 struct conf {
 	struct api_conf api;
 	int parallel;
+	bool via_aggregator;
+	char *store_ca;
 };
 
-static const struct conf_field fields[] = { CONF_RANGE(struct conf, parallel, "4", 1, 64,
-						       "files at a time"),
-					    API_FIELDS(struct conf),
-					    { 0 } };
+static const struct conf_field fields[] = {
+	CONF_RANGE(struct conf, parallel, "4", 1, 64, "files at a time"),
+	CONF(struct conf, via_aggregator, NULL,
+	     "read all files through the aggregator, also where "
+	     "the store gives links to them"),
+	CONF(struct conf, store_ca, NULL,
+	     "PEM file of the authority to accept for the store's "
+	     "https"),
+	API_FIELDS(struct conf),
+	{ 0 }
+};
 
 /* One file; a worker uses nothing else. */
 struct fetch {
 	const struct conf *conf;
+	struct downloads *downloads;
 	const char *session; /* borrowed */
 	char *name, *file, *part;
 	bool has_crc;
@@ -82,7 +93,7 @@ static int download(const struct fetch *f, struct err *e)
 	for (int i = 0; i < TRIES; i++, pause_ns *= 2) {
 		if (i)
 			now_sleep_until_mono(now_mono_ns() + random_pause_ns(pause_ns));
-		rc = api_download_rest(&f->conf->api, path, f->part, e);
+		rc = download_rest(f->downloads, path, f->part, e);
 		if (rc != ERR_CLOSED && rc != ERR_TIMEOUT)
 			break;
 	}
@@ -129,12 +140,15 @@ static void done_fetch(void *arg)
 struct fetches {
 	struct fetch *items;
 	size_t n;
+	struct downloads *downloads;
 };
 
 static int add_file(struct fetches *all, const struct conf *conf, const json_t *manifest,
 		    const char *dir, const char *name, const char *crc, struct err *e)
 {
-	struct fetch f = { .conf = conf, .session = json_get_text(manifest, "session") };
+	struct fetch f = { .conf = conf,
+			   .downloads = all->downloads,
+			   .session = json_get_text(manifest, "session") };
 	/* The name is from the aggregator: refuses one that leads out of the directory. */
 	int rc = name_check_file(name, e);
 
@@ -217,6 +231,7 @@ static void release(struct fetches *all)
 		free(all->items[i].part);
 	}
 	free(all->items);
+	downloads_free(all->downloads);
 }
 
 static int run(const void *arg, int argc, char **argv, struct err *e)
@@ -236,6 +251,7 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 	rc = api_call_on(&conf->api, "GET", "sessions", argv[0], "", &manifest, e);
 	if (rc)
 		return rc;
+	all.downloads = downloads_new(&conf->api, conf->store_ca, !conf->via_aggregator);
 	dir = xasprintf("%s/plugins/profile/%s", argv[1], argv[0]);
 	rc = file_make_folders(dir, 0777, 0777, e);
 	json_array_foreach(json_object_get(manifest, "hosts"), i, host)

@@ -23,12 +23,11 @@ static const struct conf_field fields[] = { CONF_RANGE(struct conf, for_ns, "7d"
 /* A link of the aggregator has no host: it gets that of --server. */
 static json_t *whole_url(const struct conf *conf, const char *url)
 {
-	size_t len = strlen(conf->api.server);
+	char *whole = *url == '/' ? api_url(&conf->api, url) : NULL;
+	json_t *text = json_string(whole ? whole : url);
 
-	while (len && conf->api.server[len - 1] == '/')
-		len--;
-	return *url == '/' ? json_sprintf("%.*s%s", (int)len, conf->api.server, url)
-			   : json_string(url);
+	free(whole);
+	return text;
 }
 
 static void complete(const struct conf *conf, json_t *doc)

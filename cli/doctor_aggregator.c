@@ -20,8 +20,7 @@
 static int get(const struct doctor *d, const char *path, struct buf *answer, struct err *e)
 {
 	const struct api_conf *api = &d->conf->api;
-	size_t len = strlen(api->server);
-	char *url, *token = NULL;
+	char *url = api_url(api, path), *token = NULL;
 	struct http_call call = { .method = "GET",
 				  .ca_file = api->ca,
 				  .cert_file = api->cert,
@@ -29,9 +28,6 @@ static int get(const struct doctor *d, const char *path, struct buf *answer, str
 				  .timeout_ns = CALL_NS };
 	int status = 0, rc;
 
-	while (len && api->server[len - 1] == '/')
-		len--;
-	url = xasprintf("%.*s%s", (int)len, api->server, path);
 	rc = api_load_token(api, &token, e);
 	call.url = url;
 	call.token = token;

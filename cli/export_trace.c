@@ -22,152 +22,17 @@
 /* A format is a row: one file, to which the session's files are added one after the other. */
 struct format {
 	const char *name, *suffix;
-	void *(*begin)(const struct exit_conf *conf, const struct xs_sink *out);
-	int (*add)(void *trace, const struct exit_host *host, const struct xs_source *in,
-		   struct err *e);
-	int (*end)(void *trace, struct exit_counts *counts, struct err *e);
-	void (*release)(void *trace);
 	bool is_gzip;
 	bool is_page; /* a text that begins with the manifest's, and is printed */
 };
 
-static void *begin_pftrace(const struct exit_conf *conf, const struct xs_sink *out)
-{
-	return pftrace_new(conf, out);
-}
-
-static int add_pftrace(void *trace, const struct exit_host *host, const struct xs_source *in,
-		       struct err *e)
-{
-	return pftrace_add(trace, host, in, e);
-}
-
-static int end_pftrace(void *trace, struct exit_counts *counts, struct err *e)
-{
-	return pftrace_end(trace, counts, e);
-}
-
-static void release_pftrace(void *trace)
-{
-	pftrace_free(trace);
-}
-
-static void *begin_json(const struct exit_conf *conf, const struct xs_sink *out)
-{
-	return chrome_trace_new(conf, out);
-}
-
-static int add_json(void *trace, const struct exit_host *host, const struct xs_source *in,
-		    struct err *e)
-{
-	return chrome_trace_add(trace, host, in, e);
-}
-
-static int end_json(void *trace, struct exit_counts *counts, struct err *e)
-{
-	return chrome_trace_end(trace, counts, e);
-}
-
-static void release_json(void *trace)
-{
-	chrome_trace_free(trace);
-}
-
-static void *begin_system(const struct exit_conf *conf, const struct xs_sink *out)
-{
-	return system_profile_new(conf, out);
-}
-
-static int add_system(void *trace, const struct exit_host *host, const struct xs_source *in,
-		      struct err *e)
-{
-	return system_profile_add(trace, host, in, e);
-}
-
-static int end_system(void *trace, struct exit_counts *counts, struct err *e)
-{
-	return system_profile_end(trace, counts, e);
-}
-
-static void release_system(void *trace)
-{
-	system_profile_free(trace);
-}
-
-static void *begin_pprof(const struct exit_conf *conf, const struct xs_sink *out)
-{
-	return pprof_new(conf, out);
-}
-
-static int add_pprof(void *trace, const struct exit_host *host, const struct xs_source *in,
-		     struct err *e)
-{
-	return pprof_add(trace, host, in, e);
-}
-
-static int end_pprof(void *trace, struct exit_counts *counts, struct err *e)
-{
-	return pprof_end(trace, counts, e);
-}
-
-static void release_pprof(void *trace)
-{
-	pprof_free(trace);
-}
-
-static void *begin_summary(const struct exit_conf *conf, const struct xs_sink *out)
-{
-	return exit_summary_new(conf, out);
-}
-
-static int add_summary(void *trace, const struct exit_host *host, const struct xs_source *in,
-		       struct err *e)
-{
-	return exit_summary_add(trace, host, in, e);
-}
-
-static int end_summary(void *trace, struct exit_counts *counts, struct err *e)
-{
-	return exit_summary_end(trace, counts, e);
-}
-
-static void release_summary(void *trace)
-{
-	exit_summary_free(trace);
-}
-
-static void *begin_merged(const struct exit_conf *conf, const struct xs_sink *out)
-{
-	return merged_new(conf, out);
-}
-
-static int add_merged(void *trace, const struct exit_host *host, const struct xs_source *in,
-		      struct err *e)
-{
-	return merged_add(trace, host, in, e);
-}
-
-static int end_merged(void *trace, struct exit_counts *counts, struct err *e)
-{
-	return merged_end(trace, counts, e);
-}
-
-static void release_merged(void *trace)
-{
-	merged_free(trace);
-}
-
 static const struct format formats[] = {
-	{ EXPORT_MERGED, "xplane.pb", begin_merged, add_merged, end_merged, release_merged, false,
-	  false },
-	{ "pftrace", "pftrace", begin_pftrace, add_pftrace, end_pftrace, release_pftrace, false,
-	  false },
-	{ "json", "trace.json", begin_json, add_json, end_json, release_json, false, false },
-	{ "system-profile", "system_profile.json", begin_system, add_system, end_system,
-	  release_system, false, false },
-	{ "pprof", "pb.gz", begin_pprof, add_pprof, end_pprof, release_pprof, true, false },
-	{ "summary", "summary.txt", begin_summary, add_summary, end_summary, release_summary, false,
-	  true },
+	{ EXPORT_MERGED, "xplane.pb", false, false },
+	{ "pftrace", "pftrace", false, false },
+	{ "json", "trace.json", false, false },
+	{ "system-profile", "system_profile.json", false, false },
+	{ "pprof", "pb.gz", true, false },
+	{ "summary", "summary.txt", false, true },
 };
 
 static const struct format *find_format(const char *name)
@@ -304,6 +169,7 @@ struct export
 {
 	const struct export_job *job;
 	const struct format *format;
+	const struct exit_format *writer;
 	void *trace;
 	char *folder; /* for files of the session, one at a time */
 	char *path, *part;
@@ -383,7 +249,7 @@ static int add_file(struct export *x, const json_t *host, const char *path, cons
 	unlink(path);
 	if (!rc) {
 		source.size = (uint64_t)size;
-		rc = x->format->add(x->trace, &who, &source, e);
+		rc = x->writer->add(x->trace, &who, &source, e);
 		if (rc)
 			err_prefix(e, "%.160s", name);
 	}
@@ -542,18 +408,19 @@ int export_trace(const struct export_job *job, struct err *e)
 
 	if (rc)
 		return rc;
+	x.writer = exit_format_find(x.format->name);
 	rc = open_output(&x, e);
-	x.trace = x.format->begin(&conf, &out);
+	x.trace = x.writer->begin(&conf, &out);
 	if (!rc)
 		rc = add_hosts(&x, e);
 	if (!rc)
-		rc = x.format->end(x.trace, &x.counts, e);
+		rc = x.writer->end(x.trace, &x.counts, e);
 	rc = close_output(&x, rc, e);
 	if (!rc && x.format->is_page && !job->api->json)
 		rc = print_page(&x, e);
 	if (!rc)
 		print_export(&x);
-	x.format->release(x.trace);
+	x.writer->release(x.trace);
 	free(x.folder);
 	free(x.part);
 	free(x.path);

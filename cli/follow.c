@@ -15,6 +15,7 @@
 
 #define AGAIN_NS (500 * NS_PER_MS)
 #define AWAY_NS	 (10 * NS_PER_S) /* an aggregator that restarts is back by then */
+#define TAKEN_NS (60 * NS_PER_S) /* another one has taken over by then */
 #define GRACES	 10 /* a capture whose hosts wait for each other goes on for so many graces */
 
 /* On a terminal: one line that is redrawn. Else: one line per change. */
@@ -166,7 +167,7 @@ static int on_waiting(void *arg, struct err *e)
 }
 
 /* Whether to open the stream again. Only a proxy may have cut it, or stopped to forward it; or the aggregator restarts. */
-static bool is_worth_again(struct follow *f, int rc)
+static bool is_worth_again(struct follow *f, const struct api_conf *api, int rc)
 {
 	int64_t now_ns = now_mono_ns();
 
@@ -174,7 +175,7 @@ static bool is_worth_again(struct follow *f, int rc)
 		return false;
 	if (!f->away_mono_ns)
 		f->away_mono_ns = now_ns;
-	return now_ns - f->away_mono_ns < AWAY_NS;
+	return now_ns - f->away_mono_ns < (api_has_several(api) ? TAKEN_NS : AWAY_NS);
 }
 
 /* Each stream begins with the capture as it is: nothing is lost between two of them. */
@@ -183,8 +184,9 @@ static int read_events(const struct api_conf *api, struct follow *f, struct err 
 	char *path = xasprintf("/api/v1/captures/%s/events", f->session);
 	int rc = api_events(api, path, on_event, on_waiting, f, e);
 
-	while (is_worth_again(f, rc)) {
+	while (is_worth_again(f, api, rc)) {
 		now_sleep_until_mono(now_mono_ns() + AGAIN_NS);
+		api_choose(api);
 		rc = api_events(api, path, on_event, on_waiting, f, e);
 	}
 	free(path);

@@ -15,7 +15,8 @@ static const struct cmd *const commands[] = {
 	&cmd_clock,   &cmd_sessions, &cmd_show,	   &cmd_delete,	 &cmd_pin,    &cmd_unpin,
 	&cmd_export,  &cmd_fetch,    &cmd_share,   &cmd_import,	 &cmd_mark,   &cmd_start,
 	&cmd_status,  &cmd_store,    &cmd_audit,   &cmd_inspect, &cmd_pods,   &cmd_jobs,
-	&cmd_doctor,  &cmd_context,  &cmd_connect, &cmd_login,	 &cmd_logout,
+	&cmd_doctor,  &cmd_context,  &cmd_connect, &cmd_login,	 &cmd_logout, &cmd_token,
+	&cmd_revoke,
 };
 
 static void usage(FILE *out)
@@ -82,6 +83,13 @@ static void expand_short_flags(int argc, char **argv)
 	}
 }
 
+static int call(const struct cmd *cmd, void *conf, int argc, char **argv, struct err *e)
+{
+	if (calls_server(cmd))
+		api_choose(conf);
+	return cmd->run(conf, argc, argv, e);
+}
+
 static int run_command(const struct cmd *cmd, int argc, char **argv, struct err *e)
 {
 	char *prog = xasprintf("tutti %s", cmd->name);
@@ -110,7 +118,7 @@ static int run_command(const struct cmd *cmd, int argc, char **argv, struct err 
 	else if (!rc && action == CONF_PRINT)
 		conf_print(conf, &table, stdout);
 	else if (!rc && !(rc = check_args(cmd, argc, e)))
-		rc = cmd->run(conf, argc, argv, e);
+		rc = call(cmd, conf, argc, argv, e);
 	conf_release(conf, &table);
 	forward_end(&reached.forward);
 out:

@@ -376,6 +376,16 @@ static int finish(struct transfer *t, CURLcode code, int *status)
 	return 0;
 }
 
+static void keep_location(const struct transfer *t)
+{
+	char *url = NULL;
+
+	if (!t->call->location)
+		return;
+	curl_easy_getinfo(t->curl, CURLINFO_REDIRECT_URL, &url);
+	*t->call->location = url ? xstrdup(url) : NULL;
+}
+
 static int perform(struct transfer *t, int *status)
 {
 	int rc;
@@ -391,6 +401,7 @@ static int perform(struct transfer *t, int *status)
 	rc = set_certificate(t);
 	if (!rc)
 		rc = finish(t, curl_easy_perform(t->curl), status);
+	keep_location(t);
 	curl_slist_free_all(t->headers);
 	curl_easy_cleanup(t->curl);
 	release_certificate(t);
@@ -404,13 +415,12 @@ int http_call(const struct http_call *call, int *status, struct buf *answer, str
 	return perform(&t, status);
 }
 
-int http_events(const struct http_call *call, int *status, http_event_fn fn, void *arg,
-		struct err *e)
+int http_events(const struct http_call *call, int *status, struct buf *answer, http_event_fn fn,
+		void *arg, struct err *e)
 {
 	struct http_call get = *call;
 	struct events events = { .fn = fn, .arg = arg };
-	struct buf answer = BUF_INIT;
-	struct transfer t = { .call = &get, .answer = &answer, .events = &events, .e = e };
+	struct transfer t = { .call = &get, .answer = answer, .events = &events, .e = e };
 	int rc;
 
 	get.method = "GET";
@@ -418,6 +428,5 @@ int http_events(const struct http_call *call, int *status, http_event_fn fn, voi
 	get.range = NULL;
 	rc = perform(&t, status);
 	events_release(&events);
-	buf_release(&answer);
 	return rc;
 }

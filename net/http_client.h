@@ -30,6 +30,10 @@ struct http_call {
 	int (*piece)(void *arg, const void *data, size_t len);
 	void *arg;
 
+	/* Gets the absolute URL that an answer with 3xx names, else NULL; the caller wipes and frees it with free(). NULL: it is not
+	 * wanted. It is not followed: token and certificate are for this server alone. */
+	char **location;
+
 	/* Called about once a second while the call lasts, with `arg`; a negative code ends the call with
 	 * that error. For events, and calls that may take any time; NULL = none. */
 	int (*waiting)(void *arg, struct err *e);
@@ -49,11 +53,12 @@ MUST_CHECK int http_call(const struct http_call *call, int *status, struct buf *
  * Server-sent events of a GET: calls fn for each complete event; fn returns 0 to continue, 1 to end
  * with success, a negative code to end with that error. An event without a name is called "message".
  * ERR_CLOSED if the server ends the stream first, ERR_TIMEOUT if it is silent for 45 s (an aggregator
- * sends a comment every 15 s). With a `*status` other than 2xx it returns 0 and there was no event.
+ * sends a comment every 15 s). With a `*status` other than 2xx it returns 0, there was no event, and
+ * `answer` has the body.
  * `call` needs url, the certificates, token and timeout_ns only; `waiting` gets call->arg.
  */
 typedef int (*http_event_fn)(void *arg, const char *event, const char *data);
-MUST_CHECK int http_events(const struct http_call *call, int *status, http_event_fn fn, void *arg,
-			   struct err *e);
+MUST_CHECK int http_events(const struct http_call *call, int *status, struct buf *answer,
+			   http_event_fn fn, void *arg, struct err *e);
 
 #endif

@@ -86,6 +86,7 @@ void req_unref(struct http_req *req)
 	buf_release(&req->body);
 	free(req->method);
 	free(req->path);
+	free(req->target);
 	free(req->identity);
 	free(req->identity_error);
 	free(req->cookie);
@@ -120,6 +121,7 @@ static void parse_uri(struct http_req *req, const char *uri)
 	struct err e = { 0 };
 	int rc;
 
+	req->target = xstrdup(uri);
 	req->path = xmalloc(path_len + 1);
 	req->path[0] = '\0';
 	rc = percent_decode(uri, path_len, false, req->path, &e);

@@ -48,6 +48,7 @@ void http_server_free(struct http_server *s);
 const char *http_method(const struct http_req *req); /* "GET" */
 const char *http_path(const struct http_req *req); /* decoded, without the query: "/api/v1/hosts" */
 const char *http_query(const struct http_req *req, const char *key); /* decoded value, or NULL */
+const char *http_target(const struct http_req *req); /* as it came: "/s%2F?a=b" */
 const char *http_header(const struct http_req *req, const char *name); /* or NULL; the first */
 size_t http_header_count(const struct http_req *req, const char *name); /* how often it was sent */
 const void *http_body(const struct http_req *req, size_t *len);
@@ -103,6 +104,9 @@ void http_answer_error(struct http_req *req, int status, const char *fmt, ...) P
 
 /* 302 to `url`, which is in no log. */
 void http_answer_redirect(struct http_req *req, const char *url);
+
+/* 307 to `url`, with a body of JSON: the same request is to be made there. */
+void http_answer_elsewhere(struct http_req *req, const char *url, struct buf *body_taken);
 
 /* ---- files ---- */
 

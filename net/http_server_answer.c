@@ -26,6 +26,11 @@ const char *http_path(const struct http_req *req)
 	return req->path;
 }
 
+const char *http_target(const struct http_req *req)
+{
+	return req->target;
+}
+
 const char *http_query(const struct http_req *req, const char *key)
 {
 	for (size_t i = 0; i < req->query.n; i++) {
@@ -287,6 +292,18 @@ void http_answer_redirect(struct http_req *req, const char *url)
 	MHD_add_response_header(resp, "Location", url);
 	MHD_add_response_header(resp, "Cache-Control", "no-store");
 	req_answer(req, 302, resp);
+}
+
+void http_answer_elsewhere(struct http_req *req, const char *url, struct buf *body_taken)
+{
+	size_t len;
+	uint8_t *body = buf_detach(body_taken, &len);
+	struct MHD_Response *resp = response_of("application/json", body, len,
+						MHD_RESPMEM_MUST_FREE);
+
+	MHD_add_response_header(resp, "Location", url);
+	req->answer_bytes = len;
+	req_answer(req, 307, resp);
 }
 
 /* ---- files ---- */

@@ -34,6 +34,7 @@ struct http_req {
 	struct http_conn *place; /* the limits of the same connection; may be NULL */
 	struct http_req *prev, *next; /* in http_server.held; under the server's lock */
 	char *method, *path;
+	char *target; /* as it came: the path and the query */
 	struct pairs query, headers;
 	struct buf body;
 	/* microhttpd's thread: the length in Content-Length, and the bytes received */

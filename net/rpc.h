@@ -86,12 +86,26 @@ struct rpc_events {
 	void (*closed)(struct rpc_call *call, const struct rpc_status *st);
 };
 
+/*
+ * Who callers are, where the owner of a server says that instead of core. Clients are asked for a certificate; a call
+ * without one, or with one that `verify` refuses, ends with UNAUTHENTICATED and the reason, unless its method is open to all.
+ */
+#define RPC_IDENTITY_BYTES 136
+struct rpc_verifier {
+	/* `pem` is what the peer has shown and has the key of. Loop thread. 0: the peer's name, and when that is
+	 * over (Unix ns). */
+	int (*verify)(void *arg, const char *pem, size_t len, char name[RPC_IDENTITY_BYTES],
+		      int64_t *end_real_ns, struct err *e);
+	void *arg;
+};
+
 struct rpc_tls {
 	const char *cert_file, *key_file; /* PEM; a client without a certificate leaves them NULL */
 	const char *ca_file; /* PEM; the authorities of the peer's certificate. A server with one
 			      * demands client certificates (mTLS) */
 	/* client: the name in the server's certificate; NULL = the target's */
 	const char *server_name;
+	const struct rpc_verifier *verifier; /* server: instead of ca_file; lives as long as it */
 };
 
 MUST_CHECK int rpc_new(struct rpc **out, struct loop *loop, struct err *e);
@@ -123,6 +137,9 @@ struct rpc_server_opts {
 	bool guarded; /* bounds unidentified connections: see above */
 	/* guarded: unidentified connections of one address; 0 = no limit */
 	size_t unidentified_per_address;
+	/* with a verifier: the paths of methods for whoever calls, NULL at the end; they live as long as the server. Health
+	 * is one of them. NULL = no other is */
+	const char *const *open_methods;
 };
 
 /* `*port` (may be NULL) gets the port, which the system chooses if the address has 0. The methods are
@@ -215,8 +232,15 @@ void rpc_set_arg(struct rpc_call *call, void *arg);
  * the first message. */
 const char *rpc_peer(const struct rpc_call *call);
 
-/* Common name of the peer's verified certificate; "" in plaintext. Borrowed until `closed`. */
+/* Common name of the peer's verified certificate; on a server with a verifier the name that that gives. "" in plaintext,
+ * and for a peer that is not verified. Borrowed until `closed`. */
 const char *rpc_identity(const struct rpc_call *call);
+
+/* Server with a verifier: ERR_DENIED and the reason if the caller is not verified; the certificate is looked at again. */
+MUST_CHECK int rpc_check_identity(struct rpc_call *call, struct err *e);
+
+/* When the name of a verified caller is over, Unix ns; INT64_MAX without a verifier. */
+int64_t rpc_identity_end_ns(const struct rpc_call *call);
 
 /* Server: the caller's metadata "authorization", "Bearer TOKEN" for example; "" without. Borrowed until
  * `closed`. */

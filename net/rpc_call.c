@@ -221,7 +221,8 @@ static void on_received(void *arg, bool ok)
 	if (c->in) {
 		m = rpc_msg_take(c->in);
 		c->in = NULL;
-		c->received += RPC_PREFIX_BYTES + m->len;
+		if (c->server && c->server->conns)
+			rpc_conns_received(c->server->conns, c, m->len);
 		if (deliver_message(c, m))
 			rpc_call_receive(c);
 		else
@@ -457,32 +458,6 @@ const char *rpc_peer(const struct rpc_call *c)
 	if (!own->peer)
 		own->peer = grpc_call_get_peer(own->core);
 	return own->peer ? own->peer : "";
-}
-
-static char *common_name(grpc_call *call)
-{
-	grpc_auth_context *ctx = grpc_call_auth_context(call);
-	grpc_auth_property_iterator it;
-	const grpc_auth_property *p = NULL;
-	char *name;
-
-	if (ctx && grpc_auth_context_peer_is_authenticated(ctx)) {
-		it = grpc_auth_context_find_properties_by_name(ctx, GRPC_X509_CN_PROPERTY_NAME);
-		p = grpc_auth_property_iterator_next(&it);
-	}
-	name = p ? xstrndup(p->value, p->value_length) : xstrdup("");
-	if (ctx)
-		grpc_auth_context_release(ctx);
-	return name;
-}
-
-const char *rpc_identity(const struct rpc_call *c)
-{
-	struct rpc_call *own = (struct rpc_call *)c;
-
-	if (!own->identity)
-		own->identity = common_name(own->core);
-	return own->identity;
 }
 
 const char *rpc_authorization(const struct rpc_call *c)

@@ -100,21 +100,12 @@ static void count_bytes(struct socket_seen *s)
 	s->read = info.tcpi_bytes_received - s->unread;
 }
 
-static void add_call(struct call_seen **list, size_t *n, size_t *cap, const struct call_seen *c)
-{
-	if (*n == *cap) {
-		*cap = *n ? 2 * *n : 64;
-		*list = xrealloc(*list, *cap * sizeof(**list));
-	}
-	(*list)[(*n)++] = *c;
-}
-
 static void list_calls(struct rpc_conns *cs)
 {
-	cs->n_calls = 0;
-	for (struct rpc_call *c = cs->server->calls; c; c = c->next)
-		add_call(&cs->calls, &cs->n_calls, &cs->calls_cap,
-			 &(struct call_seen){ c->from, c, c->received, 0, c->admitted });
+	cs->n_calls = cs->n_open;
+	cs->calls = xmalloc((cs->n_calls + 1) * sizeof(*cs->calls));
+	if (cs->n_calls)
+		memcpy(cs->calls, cs->open, cs->n_calls * sizeof(*cs->calls));
 	sort_array(cs->calls, cs->n_calls, sizeof(*cs->calls), compare_calls);
 	sort_array(cs->ended, cs->n_ended, sizeof(*cs->ended), compare_calls);
 }
@@ -230,18 +221,20 @@ static void remember(struct rpc_conns *cs)
 /* The bytes that a connection has sent of incomplete messages. For each of its calls: what has come since its last
  * complete message, less the complete messages of the other calls; headers and frames are part of that. The result
  * is the largest of these, so that a second call cannot hide one that never completes its message. */
-static uint64_t measure_unfinished(const struct socket_seen *s, const struct call_seen *calls,
-				   size_t n)
+static uint64_t measure_unfinished(const struct socket_seen *s, struct call_seen *open,
+				   const struct call_seen *calls, size_t n)
 {
 	uint64_t more = s->read > s->delivered ? s->read - s->delivered : 0, most = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		struct rpc_call *c = calls[i].call;
+		const struct call_seen *c = &calls[i];
 
 		if (!c->looked_at || c->received != c->looked_received) {
-			c->looked_at = true;
-			c->looked_received = c->received;
-			c->more_then = more;
+			struct call_seen *kept = &open[c->call->seat];
+
+			kept->looked_at = true;
+			kept->looked_received = c->received;
+			kept->more_then = more;
 		} else if (more > c->more_then && more - c->more_then > most) {
 			most = more - c->more_then;
 		}
@@ -262,11 +255,10 @@ static void measure_all(struct rpc_conns *cs)
 		if (!s->known)
 			continue;
 		for (size_t k = first; k < live; k++)
-			moved |= cs->calls[k].received - cs->calls[k].call->looked_received >
-				 MOVED_BYTES;
+			moved |= cs->calls[k].received - cs->calls[k].looked_received > MOVED_BYTES;
 		if (moved)
 			count_bytes(s);
-		s->unfinished = measure_unfinished(s, cs->calls + first, live - first);
+		s->unfinished = measure_unfinished(s, cs->open, cs->calls + first, live - first);
 	}
 }
 
@@ -286,6 +278,8 @@ static bool judge(struct rpc_conns *cs)
 	mark_calls(cs);
 	measure_all(cs);
 	rpc_judge(cs);
+	free(cs->calls); /* a megabyte, with 10,000 hosts */
+	cs->calls = NULL;
 	return true;
 }
 
@@ -298,9 +292,6 @@ static void end_look(struct rpc_conns *cs)
 
 	free(l->before);
 	l->before = NULL;
-	free(cs->calls); /* a megabyte, with 10,000 hosts */
-	cs->calls = NULL;
-	cs->n_calls = cs->calls_cap = 0;
 	l->is_under_way = false;
 	cs->not_before_ns = now_mono_ns() + (wait_ns > FIRST_LOOK_NS ? wait_ns : FIRST_LOOK_NS);
 	if (cs->n_deaf_to || cs->server->n_awaited)
@@ -350,19 +341,44 @@ static void on_look(void *arg)
 
 /* ---- occasions ---- */
 
-void rpc_conns_await(struct rpc_conns *cs)
+void rpc_conns_begin(struct rpc_conns *cs, struct rpc_call *c)
 {
+	if (cs->n_open == cs->open_cap) {
+		cs->open_cap = cs->n_open ? 2 * cs->n_open : 64;
+		cs->open = xrealloc(cs->open, cs->open_cap * sizeof(*cs->open));
+	}
+	c->seat = cs->n_open;
+	cs->open[cs->n_open++] = (struct call_seen){ .call = c, .end = c->from };
 	look_at(cs, now_mono_ns() + AWAIT_LOOK_NS);
 }
 
-/* The call is still in the server's list. */
+void rpc_conns_received(struct rpc_conns *cs, const struct rpc_call *c, size_t message_len)
+{
+	cs->open[c->seat].received += RPC_PREFIX_BYTES + message_len;
+}
+
+void rpc_conns_admit(struct rpc_conns *cs, const struct rpc_call *c)
+{
+	cs->open[c->seat].admitted = true;
+}
+
 void rpc_conns_end(struct rpc_conns *cs, const struct rpc_call *c)
 {
+	struct call_seen *o = &cs->open[c->seat];
+
 	if (cs->n_ended == ENDED_MAX)
 		look(cs, false);
-	add_call(&cs->ended, &cs->n_ended, &cs->ended_cap,
-		 &(struct call_seen){ c->from, NULL, c->received, loop_now_ns(cs->loop),
-				      c->admitted });
+	if (cs->n_ended == cs->ended_cap) {
+		cs->ended_cap = cs->n_ended ? 2 * cs->n_ended : 64;
+		cs->ended = xrealloc(cs->ended, cs->ended_cap * sizeof(*cs->ended));
+	}
+	o->call = NULL;
+	o->ended_ns = loop_now_ns(cs->loop);
+	cs->ended[cs->n_ended++] = *o;
+	if (c->seat == --cs->n_open)
+		return;
+	*o = cs->open[cs->n_open];
+	o->call->seat = c->seat;
 }
 
 void rpc_conns_worked(struct rpc_conns *cs, unsigned int returns)
@@ -430,7 +446,7 @@ void rpc_conns_free(struct rpc_conns *cs)
 	free(cs->ended);
 	loop_timer_cancel(cs->loop, &cs->look.timer);
 	free(cs->look.before);
-	free(cs->calls);
+	free(cs->open);
 	free(cs->seen);
 	free(cs);
 }

@@ -29,13 +29,17 @@ struct socket_seen {
 	bool known;
 };
 
-/* One call, as a look found it. */
+/* What a look needs of a call. It lies apart from the call, side by side with those of the others: a look that follows
+ * 10,000 pointers waits 5 ms for memory. */
 struct call_seen {
-	struct rpc_end end;
 	struct rpc_call *call; /* NULL: it has ended */
-	uint64_t received; /* bytes of whole messages, with their prefixes */
-	int64_t ended_ns; /* loop_now_ns() */
+	struct rpc_end end;
 	bool admitted;
+	bool looked_at; /* `looked_received` and `more_then` are set, see measure_unfinished() */
+	uint64_t received; /* bytes of whole messages, with their prefixes */
+	uint64_t looked_received; /* `received` at the latest look that found it changed */
+	uint64_t more_then; /* bytes beyond whole messages on the connection, at that look */
+	int64_t ended_ns; /* loop_now_ns() */
 };
 
 /* With many connections, a look takes several turns of the loop. */
@@ -65,8 +69,11 @@ struct rpc_conns {
 		judged_ns; /* CPU time of core's thread, and the time, at the last judgement */
 	struct socket_seen *seen; /* at the last look, by address and port */
 	size_t n_seen, cap;
-	struct call_seen *calls; /* at the last look, by address and port */
-	size_t n_calls, calls_cap;
+	struct call_seen *open; /* the place of a call is its `seat` */
+	size_t n_open, open_cap;
+	struct call_seen
+		*calls; /* a copy of `open` by address and port, during a look's last step */
+	size_t n_calls;
 	struct call_seen *ended; /* calls that ended since the last look */
 	size_t n_ended, ended_cap;
 	struct bans bans;

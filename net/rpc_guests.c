@@ -100,6 +100,8 @@ bool rpc_guest_begin(struct rpc_call *c)
 	struct peers *guests = c->server->guests;
 
 	rpc_end_of((struct sockaddr *)&a, &c->from);
+	if (c->server->conns)
+		rpc_conns_begin(c->server->conns, c);
 	if (!peers_admit(guests, (struct sockaddr *)&a)) {
 		log_refused(c);
 		rpc_abort(c, RPC_RESOURCE_EXHAUSTED,
@@ -110,8 +112,6 @@ bool rpc_guest_begin(struct rpc_call *c)
 	loop_timer_in(c->rpc->loop, &c->first_timer, RPC_FIRST_MESSAGE_NS, on_first_late, c);
 	c->awaited = true;
 	c->server->n_awaited++;
-	if (c->server->conns)
-		rpc_conns_await(c->server->conns);
 	return true;
 }
 
@@ -142,6 +142,8 @@ void rpc_admit(struct rpc_call *c)
 		return;
 	leave(c);
 	c->admitted = true;
+	if (c->server->conns)
+		rpc_conns_admit(c->server->conns, c);
 	c->server->n_admitted++;
 	set_quota(c->server);
 }

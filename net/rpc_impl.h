@@ -136,6 +136,7 @@ struct rpc_call {
 	size_t max_message_bytes;
 	int64_t deadline_ns;
 	char *peer, *identity; /* NULL until first used */
+	int64_t identity_end_ns; /* server with a verifier */
 	char *authorization; /* server: as the caller sent it, or NULL */
 	unsigned int pending; /* number of batches that core has and handlers that still run */
 
@@ -145,11 +146,7 @@ struct rpc_call {
 	bool admitted, awaited;
 	struct loop_timer first_timer; /* until the first message is there */
 
-	/* server, rpc_conns.c */
-	uint64_t received; /* bytes of whole messages, with their prefixes */
-	bool looked_at; /* the next two are set, see measure_unfinished() */
-	uint64_t looked_received; /* `received` at the latest look that found it changed */
-	uint64_t more_then; /* bytes beyond whole messages on the connection, at that look */
+	size_t seat; /* server, rpc_conns.c: its place in the list of open calls */
 
 	/* receiving */
 	struct rpc_tag recv_tag;
@@ -260,11 +257,23 @@ struct rpc_server {
 	size_t n_awaited; /* guests that sent no whole message yet */
 	struct rpc_conns *conns;
 	int64_t refused_logged_ns;
+
+	/* rpc_identity.c */
+	const struct rpc_verifier
+		*verifier; /* NULL = core verifies certificates, or there are none */
+	const char *const *open_methods;
+	int64_t unverified_s; /* the second of the latest refusal, and how many it has */
+	unsigned int n_unverified;
 };
 
 /* Calls fn once per service of the method table, until it returns false. `name` has no NUL at its end. */
 typedef bool (*rpc_service_fn)(void *arg, const char *name, size_t len);
 void rpc_server_services(const struct rpc_server *s, rpc_service_fn fn, void *arg);
+
+/* ---- rpc_identity.c ---- */
+
+/* A new call. False, and the call is finished, if the server's verifier refuses its caller and the method is not open. */
+bool rpc_identity_admits(struct rpc_call *c, const struct rpc_method *m);
 
 /* ---- rpc_guests.c: what unidentified peers may take ---- */
 
@@ -292,10 +301,13 @@ bool rpc_end_of(const struct sockaddr *address, struct rpc_end *out);
 /* Whether the address is banned now. */
 bool rpc_conns_is_banned(const struct rpc_conns *cs, const uint8_t key[PEER_KEY_BYTES]);
 
-/* A call ends, admitted or not. */
-void rpc_conns_end(struct rpc_conns *cs, const struct rpc_call *c);
+/* The life of a call, as far as a look needs it. */
+void rpc_conns_begin(struct rpc_conns *cs,
+		     struct rpc_call *c); /* sets its `seat`; has its `from` */
+void rpc_conns_received(struct rpc_conns *cs, const struct rpc_call *c, size_t message_len);
+void rpc_conns_admit(struct rpc_conns *cs, const struct rpc_call *c);
+void rpc_conns_end(struct rpc_conns *cs, const struct rpc_call *c); /* admitted or not */
 
-void rpc_conns_await(struct rpc_conns *cs); /* a first message is awaited */
 void rpc_conns_worked(struct rpc_conns *cs,
 		      unsigned int returns); /* core's thread has worked for RPC_WORK_NS */
 

@@ -121,6 +121,8 @@ static void open_call(struct rpc_server *s, grpc_call *core, const grpc_call_det
 		c->events = &no_events;
 	else if (!m)
 		refuse(c, details->method);
+	else if (!rpc_identity_admits(c, m))
+		c->events = &no_events;
 	else if (c->events->opened)
 		c->events->opened(c);
 	if (!c->quiet)
@@ -290,6 +292,8 @@ int rpc_server_new(struct rpc_server **out, struct rpc *r, const struct rpc_serv
 
 	s->rpc = r;
 	s->serving = true;
+	s->verifier = opts->tls ? opts->tls->verifier : NULL;
+	s->open_methods = opts->open_methods;
 	s->max_message_bytes = opts->max_message_bytes ? opts->max_message_bytes
 						       : LIMIT_REQUEST_BYTES;
 	copy_methods(s, methods, n_methods);

@@ -47,6 +47,8 @@ int rpc_tls_server(grpc_server_credentials **out, const struct rpc_tls *tls, str
 		*out = grpc_insecure_server_credentials_create();
 		return 0;
 	}
+	if (tls->verifier && tls->ca_file)
+		return err_set(e, ERR_INVALID, "a TLS server has a verifier, or authorities");
 	if (!tls->cert_file)
 		return err_set(e, ERR_INVALID, "a TLS server needs a certificate and a key");
 	rc = pems_read(&p, tls, e);
@@ -56,6 +58,10 @@ int rpc_tls_server(grpc_server_credentials **out, const struct rpc_tls *tls, str
 	pair.private_key = buf_str(&p.key);
 	if (tls->ca_file)
 		ask = GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
+	/* TLS still shows that the peer has the certificate's key; what core would refuse in the handshake, without a
+	 * word, is refused by the call, with its reason. */
+	if (tls->verifier)
+		ask = GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_BUT_DONT_VERIFY;
 	*out = grpc_ssl_server_credentials_create_ex(tls->ca_file ? buf_str(&p.ca) : NULL, &pair, 1,
 						     ask, NULL);
 	if (!*out)

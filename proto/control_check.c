@@ -422,6 +422,9 @@ static int check_from_agent(const Tutti__V1__AgentMessage *m, struct err *e)
 		return check_steps(m->steps, e);
 	case TUTTI__V1__AGENT_MESSAGE__KIND_PROBE:
 		return check_probe(m->probe, e);
+	case TUTTI__V1__AGENT_MESSAGE__KIND_LEAVING:
+		return check_range("back_within_ns", m->leaving->back_within_ns, 0, LIMIT_BACK_NS,
+				   e);
 	default:
 		return 0;
 	}
@@ -478,10 +481,25 @@ static int check_stop(const Tutti__V1__Stop *m, struct err *e)
 	return rc ? rc : check_range("gather_by_ns", m->gather_by_ns, 0, LIMIT_TIME_NS, e);
 }
 
+static int check_grant(const Tutti__V1__Grant *m, struct err *e)
+{
+	int rc = check_text("grant.method", m->method, WORD_BYTES, e);
+
+	if (!rc)
+		rc = check_text("grant.url", m->url, LIMIT_GRANT_BYTES, e);
+	if (!rc)
+		rc = check_range("grant.headers", (int64_t)m->n_headers, 0, LIMIT_SMALL_FIELDS, e);
+	for (size_t i = 0; i < m->n_headers && !rc; i++)
+		rc = check_text("grant.headers", m->headers[i], LIMIT_GRANT_BYTES, e);
+	return rc ? rc : check_range("grant.life_ns", m->life_ns, 0, LIMIT_TIME_NS, e);
+}
+
 static int check_upload(const Tutti__V1__Upload *m, struct err *e)
 {
 	int rc = check_session(m->session, e);
 
+	if (!rc && m->grant)
+		rc = check_grant(m->grant, e);
 	return rc ? rc : check_range("deadline_ns", m->deadline_ns, 0, LIMIT_TIME_NS, e);
 }
 

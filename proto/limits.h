@@ -11,6 +11,7 @@
 	(64 << 10) /* an UploadReply: a URL may hold a session's token of 16 KiB */
 #define LIMIT_PROFILE_BYTES	(128 << 10) /* a tensorflow.ProfileRequest; half of it are options */
 #define LIMIT_SMALL_BYTES	4096 /* a message of a few numbers and one name */
+#define LIMIT_ENROL_BYTES	(32 << 10) /* an EnrolRequest; a token may have 16 KiB */
 #define LIMIT_LOCAL_REPLY_BYTES (16 << 20) /* of an agent to a process on its host */
 #define LIMIT_REQUEST_BYTES	(4 << 20) /* a request to a public service: gRPC's default */
 #define LIMIT_RESPONSE_BYTES \
@@ -60,6 +61,7 @@
 #define LIMIT_CAPTURES	     64 /* captures in progress at once */
 #define LIMIT_QUEUED	     64 /* captures that wait for others */
 #define LIMIT_DURATION_NS    (3600 * 1000000000LL) /* one capture */
+#define LIMIT_BACK_NS	     (600 * 1000000000LL) /* from one agent of a host to the next */
 #define LIMIT_GRACE_NS	     (7200 * 1000000000LL) /* of one capture: twice the longest window */
 #define LIMIT_TRACER_LEAD_NS INT64_C(15000000000) /* PyTorch needs 9 s */
 #define LIMIT_TIME_NS \

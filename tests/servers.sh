@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Real object stores to test against, all pinned: versitygw (S3), fake-gcs-server (Google Cloud Storage), Azurite (Azure Blob
-# Storage); an OpenID provider; Helm, and kustomize where there is no kubectl; what builds the page, and what checks it (axe-core).
+# Storage); an OpenID provider; Prometheus; Helm, and kustomize where there is no kubectl; what builds the page, and what checks it (axe-core).
 #
 #   tests/servers.sh install      builds what is missing: minutes of CPU time, the first time
 #   tests/servers.sh start        the same in the background, at the lowest priority
 #   tests/servers.sh wait web     waits for what builds the page, and prints its Node and the folder of its packages
 #   tests/servers.sh wait axe     the same of axe-core, which looks for what keeps people from using the page: its script
-#   tests/servers.sh wait NAME    waits until NAME (versitygw, fake-gcs-server, azurite, kustomize, helm, oidc-provider) is there, at most WAIT_S
-#                                 (default 900), and prints the command that runs it
+#   tests/servers.sh wait NAME    waits until NAME (versitygw, fake-gcs-server, azurite, kustomize, helm, oidc-provider,
+#                                 prometheus) is there, at most WAIT_S (default 900), and prints the command that runs it
 #
 # They are kept outside of the checkout, in TUTTI_SERVERS (default: ~/.cache/tutti-servers), with the Go and the Node that
 # they need; both come as Python packages.
@@ -34,6 +34,7 @@ command_of() {
 	versitygw | fake-gcs-server | kustomize | helm) echo "$home/$1" ;;
 	web) echo "$(node_folder)/bin/node $home/web/node_modules" ;;
 	axe) echo "$home/axe/node_modules/axe-core/axe.min.js" ;;
+	prometheus) echo "$home/prometheus/usr/bin/prometheus" ;;
 	oidc-provider) echo "$(node_folder)/bin/node $home/oidc-provider/node_modules/oidc-provider/lib/index.js" ;;
 	azurite) echo "$(node_folder)/bin/node $home/azurite/node_modules/azurite/dist/src/blob/main.js" ;;
 	*) echo "tests/servers.sh: no server is called '$1'" >&2; return 2 ;;
@@ -57,6 +58,18 @@ npm_server() {
 	node=$(node_folder)
 	"$node/bin/node" "$node/lib/node_modules/npm/bin/npm-cli.js" install --prefix "$home/$1" --no-audit --no-fund --ignore-scripts --loglevel error "$2"
 	echo "$2" >"$home/$1.version"
+}
+
+# Debian's package, unpacked: installed, it would run as a service. Its release is that of the system.
+prometheus=debian
+
+debian_prometheus() {
+	is_there prometheus "$prometheus" && return
+	echo "servers: unpacking Prometheus"
+	rm -rf "$home/prometheus"
+	mkdir "$home/prometheus"
+	(cd "$home/prometheus" && apt-get download -qq prometheus && dpkg -x prometheus_*.deb . && rm prometheus_*.deb)
+	echo "$prometheus" >"$home/prometheus.version"
 }
 
 # What builds the page: the packages of web/package-lock.json.
@@ -88,6 +101,7 @@ install() {
 	npm_server axe "$axe"
 	npm_server azurite "$azurite"
 	npm_server oidc-provider "$oidc"
+	debian_prometheus
 	go_server fake-gcs-server "$fake_gcs"
 	go_server versitygw "$versitygw"
 	command -v kubectl >/dev/null || go_server kustomize "$kustomize"
@@ -106,7 +120,7 @@ start)
 wait)
 	name=${2:?a server}
 	command=$(command_of "$name")
-	declare -A versions=([web]=$web [axe]=$axe [azurite]=$azurite [fake-gcs-server]=$fake_gcs [versitygw]=$versitygw [kustomize]=$kustomize [helm]=$helm [oidc-provider]=$oidc)
+	declare -A versions=([web]=$web [axe]=$axe [azurite]=$azurite [fake-gcs-server]=$fake_gcs [versitygw]=$versitygw [kustomize]=$kustomize [helm]=$helm [oidc-provider]=$oidc [prometheus]=$prometheus)
 	for ((i = 0; i < ${WAIT_S:-900}; i++)); do
 		is_there "$name" "${versions[$name]}" && { command_of "$name"; exit; }
 		# No run is at it, and it is not there: waiting does not help.

@@ -308,6 +308,19 @@ void capture_stop(struct capture *c, int64_t t1_ns, int64_t give_up_ns)
 			      on_t1, c);
 }
 
+void capture_cut(struct capture *c, int64_t t1_ns, int64_t give_up_mono_ns)
+{
+	int64_t planned_ns = c->t1_ns;
+
+	capture_stop(c, t1_ns, 0);
+	c->cut_ns += planned_ns - c->t1_ns;
+	if (give_up_mono_ns >= c->give_up_mono_ns)
+		return;
+	c->give_up_mono_ns = give_up_mono_ns;
+	if (c->state == CAPTURE_GATHERING)
+		loop_timer_at(c->captures->env.loop, &c->give_up, give_up_mono_ns, on_give_up, c);
+}
+
 /* ---- before the window ---- */
 
 static const char *reason_of(int code)
@@ -499,6 +512,11 @@ const char *capture_session(const struct capture *c)
 int64_t capture_t0_ns(const struct capture *c)
 {
 	return c->t0_ns;
+}
+
+int64_t capture_t1_ns(const struct capture *c)
+{
+	return c->t1_ns;
 }
 
 const char *capture_path(const struct capture *c)

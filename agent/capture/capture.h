@@ -91,12 +91,16 @@ MUST_CHECK int capture_start(struct captures *cs, const struct capture_request *
 
 /* Ends the window early and keeps the data; `give_up_ns` as in the request, 0 = as before. */
 void capture_stop(struct capture *c, int64_t t1_ns, int64_t give_up_ns);
+/* This agent stops: the window ends at t1_ns at the latest, which is reported as window-cut, and what tracers have not
+ * given by give_up_mono_ns is left out. */
+void capture_cut(struct capture *c, int64_t t1_ns, int64_t give_up_mono_ns);
 void capture_release(struct capture *c); /* cancels if under way, removes its files, frees it */
 /* Frees a capture in READY; its file stays in the spool for the next agent. */
 void capture_release_keep_file(struct capture *c);
 
 const char *capture_session(const struct capture *c);
 int64_t capture_t0_ns(const struct capture *c); /* of its window, session clock */
+int64_t capture_t1_ns(const struct capture *c);
 const char *capture_path(const struct capture *c); /* of the file, in READY */
 uint64_t capture_bytes(const struct capture *c);
 uint64_t capture_bytes_made(const struct capture *c); /* of the file, in ASSEMBLING */

@@ -35,6 +35,7 @@ struct capture {
 	/* most of the window was over when it was armed; such a window is cut at edges */
 	bool is_past;
 	struct window_edges edges; /* from gathering on */
+	int64_t cut_ns; /* by so much capture_cut() has moved t1_ns */
 	int64_t margin_ns; /* extra time that tracers gather on either side of the window */
 	int64_t gathered_raw_ns; /* up to when tracers gathered */
 	/* tracers gathered up to t1_raw_ns + margin_ns, the latest time that the window's end may have */

@@ -70,6 +70,20 @@ static void report_cut_end(struct capture *c)
 	}
 }
 
+static void report_stopped_agent(struct capture *c)
+{
+	for (size_t i = 0; c->cut_ns && i < c->n_runs; i++) {
+		struct tracer_run *run = &c->runs[i].run;
+
+		if (run->result == RUN_OK)
+			tracer_run_set_result(
+				run, RUN_DEGRADED, REASON_WINDOW_CUT,
+				"the agent was stopped: the last %.3g s of the window "
+				"were not recorded",
+				(double)c->cut_ns / NS_PER_S);
+	}
+}
+
 static void report_limit(struct capture_run *r)
 {
 	if (r->run.result == RUN_OK &&
@@ -353,6 +367,7 @@ void capture_assemble(struct capture *c)
 	c->clock = m;
 	if (edges_distance_ns(&c->edges, &m) < 0)
 		c->edges = (struct window_edges){ 0 };
+	report_stopped_agent(c);
 	report_cut_end(c);
 	make_reports(c);
 	make_warnings(c);

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "agent/clock/clock.h"
 #include "agent/link/addresses.h"
 #include "agent/link/dial.h"
+#include "agent/link/enrol.h"
 #include "agent/link/messages.h"
 #include "agent/link/requests.h"
 #include "agent/link/step_reporter.h"
@@ -38,7 +38,9 @@
 /* the longest time between two Status messages; 10,000 agents then send 80 a second */
 #define STATUS_GAP_MAX_NS   (120 * NS_PER_S)
 #define CALIBRATION_POLL_NS (20 * NS_PER_MS)
+#define SETTLE_POLL_NS	    (20 * NS_PER_MS)
 #define DISCONNECT_LIMIT_NS (500 * NS_PER_MS)
+#define QUIET_POLL_NS	    (NS_PER_S)
 
 enum link_state { LINK_DOWN, LINK_DIALLING, LINK_UP };
 
@@ -46,26 +48,37 @@ struct control {
 	struct link_env env; /* its `aggregator` is the one of `addresses` that is dialled now */
 	struct addresses *addresses;
 	char host[ADDRESS_HOST_BYTES]; /* of the aggregator: probes go there */
-	uint64_t term; /* that the last Welcome named; 0 = there is one aggregator only */
+	uint64_t term; /* the highest that a Welcome has named; 0 = none has */
 	uint64_t instance;
 	struct requests *requests;
 	struct questions *questions;
 	struct step_reporter *step_reporter;
+	struct enrol *enrol; /* NULL = certificates are in files, or there are none */
 
 	enum link_state state;
 	struct rpc_channel *channel;
 	struct rpc_call *call;
+	/* The link with the certificate before, until the aggregator has taken the present one for it: each arms
+	 * captures until then. NULL = none */
+	struct rpc_channel *old_channel;
+	struct rpc_call *old_call;
+	struct loop_timer quiet; /* until no capture is under way, for that */
 	struct loop_timer retry; /* when to dial; while dialling, when to give up */
 	struct loop_timer status;
 	int64_t backoff_ns;
 	int64_t up_mono_ns, status_mono_ns, status_gap_ns;
 	struct clock_model reported_clock; /* what the last Status on this link said */
 	uint32_t reported_digest; /* a digest of the tracers, captures and jobs in it */
-	bool stopping;
+	bool leaving, stopping;
+	struct loop_timer settle; /* while leaving */
+	int64_t leave_by_mono_ns;
+	loop_fn left;
+	void *left_arg;
 	char down_reason[256]; /* the last error of the link; "" before the first attempt failed */
 };
 
 static void dial(void *arg);
+static void replace_link(void *arg);
 
 /* ---- the link goes down ---- */
 
@@ -99,6 +112,12 @@ static bool choose_next(struct control *c)
 	return all;
 }
 
+static void drop_old_link(struct control *c)
+{
+	rpc_channel_free(c->old_channel);
+	c->old_channel = NULL;
+}
+
 static void end_link(struct control *c, const char *reason)
 {
 	bool was_up = c->state == LINK_UP;
@@ -112,6 +131,10 @@ static void end_link(struct control *c, const char *reason)
 		c->backoff_ns = BACKOFF_FIRST_NS;
 	c->state = LINK_DOWN;
 	loop_timer_cancel(l, &c->status);
+	loop_timer_cancel(l, &c->quiet);
+	if (c->enrol)
+		enrol_stop_renewing(c->enrol);
+	drop_old_link(c);
 	requests_link_down(c->requests);
 	step_reporter_link_down(c->step_reporter);
 	questions_fail_all(c->questions, "the link to the aggregator broke");
@@ -131,7 +154,13 @@ static void on_closed(struct rpc_call *call, const struct rpc_status *st)
 	struct control *c = rpc_arg(call);
 	char reason[256];
 
+	if (call == c->old_call) {
+		c->old_call = NULL;
+		return;
+	}
 	c->call = NULL;
+	if (c->enrol && st->code == RPC_UNAUTHENTICATED)
+		enrol_forget(c->enrol);
 	if (c->state == LINK_DOWN)
 		return; /* close_link() has logged it */
 	/* The aggregator asks for a new link and waits for it for some seconds only. */
@@ -173,20 +202,6 @@ static int64_t status_pause(const struct control *c, bool calibrated)
 	return soon ? CALIBRATION_POLL_NS : STATUS_GAP_NS;
 }
 
-static uint32_t tracers_digest(struct tracer *const *all)
-{
-	uint32_t digest = 0;
-
-	for (size_t i = 0; all[i]; i++) {
-		struct tracer_state st = { 0 };
-
-		tracer_get_state(all[i], &st);
-		digest = (uint32_t)crc32_z(digest, (const uint8_t *)&st.health, sizeof(st.health));
-		digest = (uint32_t)crc32_z(digest, (const uint8_t *)st.reason, strlen(st.reason));
-	}
-	return digest;
-}
-
 /* True if the reported model, extrapolated to now, agrees with `m` within the bounds of both. */
 static bool clock_is_as_reported(const struct clock_model *reported, const struct clock_model *m)
 {
@@ -204,22 +219,15 @@ static uint32_t held_digest(const struct requests *rs)
 {
 	size_t n;
 	Tutti__V1__Held **held = requests_held(rs, &n);
-	uint32_t digest = 0;
+	uint32_t digest = message_held_digest(held, n);
 
-	for (size_t i = 0; i < n; i++) {
-		const char *words[] = { held[i]->session, held[i]->state };
-
-		for (size_t k = 0; k < ARRAY_SIZE(words); k++)
-			digest = (uint32_t)crc32_z(digest, (const uint8_t *)words[k],
-						   strlen(words[k]));
-	}
 	requests_held_free(held, n);
 	return digest;
 }
 
 static bool status_changed(struct control *c, const struct clock_model *m)
 {
-	uint32_t digest = tracers_digest(c->env.tracers) ^ held_digest(c->requests) ^
+	uint32_t digest = message_tracers_digest(c->env.tracers) ^ held_digest(c->requests) ^
 			  message_jobs_digest(c->env.tracers);
 	bool changed = digest != c->reported_digest || !clock_is_as_reported(&c->reported_clock, m);
 
@@ -272,6 +280,19 @@ static void on_status_timer(void *arg)
 	loop_timer_in(c->env.loop, &c->status, status_pause(c, m.calibrated), on_status_timer, c);
 }
 
+static void send_leaving(struct control *c)
+{
+	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__Leaving leaving = TUTTI__V1__LEAVING__INIT;
+
+	if (!c->env.back_within_ns)
+		return;
+	leaving.back_within_ns = c->env.back_within_ns;
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_LEAVING;
+	m.leaving = &leaving;
+	message_send(c->call, &m);
+}
+
 /* ---- messages from the aggregator ---- */
 
 static void send_probe(void *arg, const uint8_t *packet)
@@ -298,14 +319,16 @@ static void on_welcome(struct control *c, const Tutti__V1__Welcome *m)
 	};
 	struct err e;
 
-	if (c->state == LINK_UP)
+	if (c->state == LINK_UP && !c->old_channel)
 		return;
 	if (m->term && m->term < c->term) {
 		close_link(c, "not the leader: another aggregator has named a later term");
 		return;
 	}
-	c->term = m->term;
+	if (m->term)
+		c->term = m->term;
 	loop_timer_cancel(c->env.loop, &c->retry);
+	drop_old_link(c);
 	c->state = LINK_UP;
 	c->up_mono_ns = now_mono_ns();
 	c->down_reason[0] = '\0';
@@ -317,7 +340,11 @@ static void on_welcome(struct control *c, const Tutti__V1__Welcome *m)
 	c->reported_clock = clock_model(c->env.clock);
 	report_status(c, &c->reported_clock, true);
 	on_status_timer(c);
+	if (c->leaving)
+		send_leaving(c);
 	requests_link_up(c->requests);
+	if (c->enrol)
+		enrol_renew(c->enrol, c->env.aggregator, replace_link, c);
 }
 
 static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
@@ -411,6 +438,27 @@ static void on_welcome_limit(void *arg)
 	close_link(arg, "no answer to Hello");
 }
 
+static void on_enrolled(void *arg, const struct err *why)
+{
+	struct control *c = arg;
+
+	if (c->stopping)
+		return;
+	if (why)
+		end_link(c, why->msg);
+	else
+		dial(c);
+}
+
+static void open_stream(struct control *c)
+{
+	c->call = rpc_open(c->channel, "/tutti.v1.Control/Connect", INT64_MAX, &events, c);
+	send_hello(c);
+	loop_timer_in(c->env.loop, &c->retry,
+		      addresses_n(c->addresses) > 1 ? WELCOME_LIMIT_SEVERAL_NS : WELCOME_LIMIT_NS,
+		      on_welcome_limit, c);
+}
+
 /* Each attempt has a channel of its own: gRPC core would make pauses of its own between attempts. */
 static void dial(void *arg)
 {
@@ -422,6 +470,10 @@ static void dial(void *arg)
 		loop_timer_in(c->env.loop, &c->retry, BACKOFF_FIRST_NS, dial, c);
 		return;
 	}
+	if (c->enrol && !enrol_has_certificate(c->enrol)) {
+		enrol_ask(c->enrol, c->env.aggregator, on_enrolled, c);
+		return;
+	}
 	rpc_channel_free(c->channel);
 	c->channel = NULL;
 	if (dial_aggregator(&c->channel, &c->env, "control", &e)) {
@@ -429,11 +481,31 @@ static void dial(void *arg)
 		return;
 	}
 	c->state = LINK_DIALLING;
-	c->call = rpc_open(c->channel, "/tutti.v1.Control/Connect", INT64_MAX, &events, c);
-	send_hello(c);
-	loop_timer_in(c->env.loop, &c->retry,
-		      addresses_n(c->addresses) > 1 ? WELCOME_LIMIT_SEVERAL_NS : WELCOME_LIMIT_NS,
-		      on_welcome_limit, c);
+	open_stream(c);
+}
+
+/* ---- a newer certificate ---- */
+
+/* A second link, while the first one is there, so that no capture finds this host without one. */
+static void replace_link(void *arg)
+{
+	struct control *c = arg;
+	struct rpc_channel *fresh = NULL;
+	struct err e;
+
+	if (c->old_call ||
+	    (requests_are_held(c->requests) && now_mono_ns() < enrol_last_mono_ns(c->enrol))) {
+		loop_timer_in(c->env.loop, &c->quiet, QUIET_POLL_NS, replace_link, c);
+		return;
+	}
+	if (dial_aggregator(&fresh, &c->env, "control", &e)) {
+		log_warn("AGT-LINK", "state=not-renewed reason=\"%s\"", e.msg);
+		return;
+	}
+	c->old_channel = c->channel;
+	c->old_call = c->call;
+	c->channel = fresh;
+	open_stream(c);
 }
 
 /* ---- questions ---- */
@@ -478,6 +550,30 @@ json_t *control_captures_json(const struct control *c)
 	return requests_json(c->requests);
 }
 
+/* ---- the end ---- */
+
+static void on_settle(void *arg)
+{
+	struct control *c = arg;
+
+	if (requests_have_settled(c->requests) || now_mono_ns() >= c->leave_by_mono_ns)
+		c->left(c->left_arg);
+	else
+		loop_timer_in(c->env.loop, &c->settle, SETTLE_POLL_NS, on_settle, c);
+}
+
+void control_leave(struct control *c, int64_t limit_ns, loop_fn done, void *arg)
+{
+	c->leaving = true;
+	c->leave_by_mono_ns = now_mono_ns() + limit_ns;
+	c->left = done;
+	c->left_arg = arg;
+	if (c->state == LINK_UP)
+		send_leaving(c);
+	requests_leave(c->requests, c->leave_by_mono_ns);
+	on_settle(c);
+}
+
 /* ---- life ---- */
 
 int control_new(struct control **out, const struct link_env *env, struct err *e)
@@ -492,6 +588,14 @@ int control_new(struct control **out, const struct link_env *env, struct err *e)
 		free(c);
 		return rc;
 	}
+	rc = env->enrol ? enrol_new(&c->enrol, env->enrol, e) : 0;
+	if (rc) {
+		addresses_free(c->addresses);
+		free(c);
+		return rc;
+	}
+	if (c->enrol)
+		c->env.tls = enrol_tls(c->enrol);
 	c->env.aggregator = addresses_now(c->addresses, c->host);
 	c->env.several = addresses_n(c->addresses) > 1;
 	random_bytes(&c->instance, sizeof(c->instance));
@@ -529,16 +633,22 @@ void control_free(struct control *c)
 	c->stopping = true;
 	loop_timer_cancel(l, &c->retry); /* no dialling while the loop is turned below */
 	loop_timer_cancel(l, &c->status);
+	loop_timer_cancel(l, &c->quiet);
+	loop_timer_cancel(l, &c->settle);
+	if (c->enrol)
+		enrol_stop_renewing(c->enrol);
 	if (c->state == LINK_UP)
 		send_disconnect(c);
 	c->state = LINK_DOWN;
 	rpc_channel_free(c->channel);
-	while (c->call)
+	drop_old_link(c);
+	while (c->call || c->old_call)
 		loop_turn(l, 20); /* cancelled: on_closed() comes soon */
 	clock_unset_peer(c->env.clock);
 	requests_free(c->requests);
 	step_reporter_free(c->step_reporter);
 	questions_free(c->questions);
+	enrol_free(c->enrol); /* links and uploads have used its certificate */
 	addresses_free(c->addresses);
 	free(c);
 }

@@ -18,6 +18,7 @@
 #include "agent/link/env.h"
 #include "agent/link/questions.h"
 #include "base/err.h"
+#include "base/loop.h"
 
 struct control;
 
@@ -28,6 +29,11 @@ MUST_CHECK int control_new(struct control **out, const struct link_env *env, str
 /* Disconnects: sends the last message and turns the loop for at most half a second until it has arrived.
  * Ends all capture requests as requests_free() does. NULL is fine. */
 void control_free(struct control *c);
+
+/* This agent stops: finishes and delivers what it can within limit_ns, as requests_leave() does, and tells the aggregator
+ * that another agent follows if one does. Calls `done` once, soon if there is nothing to finish; control_free() comes
+ * after that, or before if it cannot wait. */
+void control_leave(struct control *c, int64_t limit_ns, loop_fn done, void *arg);
 
 bool control_is_connected(const struct control *c);
 

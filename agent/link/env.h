@@ -10,6 +10,7 @@
 struct captures;
 struct clock;
 struct conf_list;
+struct enrol_env;
 struct local_pods;
 struct loop;
 struct marks;
@@ -35,9 +36,12 @@ struct link_env {
 		aggregator; /* HOST:PORT of its gRPC; in the agent's own environment also several, with commas */
 	bool several; /* whether there are several: set by the control link */
 	const struct rpc_tls *tls; /* towards the aggregator; NULL = plaintext */
+	/* how this host gets its certificate; NULL = by its settings. For control_new(), which sets `tls` by it */
+	const struct enrol_env *enrol;
 	const char *
 		store_ca; /* authorities that sign the store's certificate, for grants; NULL = the system's */
 	int64_t reconnect_max_ns; /* longest pause between two attempts to connect */
+	int64_t back_within_ns; /* after control_leave() another agent follows within this time; 0 = none does */
 };
 
 #endif

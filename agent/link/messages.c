@@ -377,3 +377,31 @@ void message_result(const struct message_result *r,
 	free(pointers);
 	free(made);
 }
+
+uint32_t message_tracers_digest(struct tracer *const *all)
+{
+	uint32_t digest = 0;
+
+	for (size_t i = 0; all[i]; i++) {
+		struct tracer_state st = { 0 };
+
+		tracer_get_state(all[i], &st);
+		digest = (uint32_t)crc32_z(digest, (const uint8_t *)&st.health, sizeof(st.health));
+		digest = (uint32_t)crc32_z(digest, (const uint8_t *)st.reason, strlen(st.reason));
+	}
+	return digest;
+}
+
+uint32_t message_held_digest(Tutti__V1__Held *const *held, size_t n)
+{
+	uint32_t digest = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const char *words[] = { held[i]->session, held[i]->state };
+
+		for (size_t k = 0; k < ARRAY_SIZE(words); k++)
+			digest = (uint32_t)crc32_z(digest, (const uint8_t *)words[k],
+						   strlen(words[k]));
+	}
+	return digest;
+}

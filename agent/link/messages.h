@@ -27,6 +27,10 @@ void message_clock(struct message_clock *out, const struct clock_model *m, int64
 /* A number that changes when the list of jobs in Hello and Status changes. */
 uint32_t message_jobs_digest(struct tracer *const *all);
 
+/* The same for the tracers' health, and for the result of requests_held(). */
+uint32_t message_tracers_digest(struct tracer *const *all);
+uint32_t message_held_digest(Tutti__V1__Held *const *held, size_t n);
+
 /* From when on the tracer's ring is complete, on the session clock; 0 = it has no ring, or the clock is not known yet.
  * A ring from before a sleep of the host begins earlier by that time than the model of now says. */
 int64_t message_ring_begin_ns(const struct tracer *t, const struct clock_model *m);

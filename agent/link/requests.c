@@ -63,7 +63,7 @@ static void release_files(struct request *rq, bool keep)
 		spool_remove(rq->dir);
 }
 
-static void request_free(struct request *rq, bool keep)
+void request_free(struct request *rq, bool keep)
 {
 	struct loop *l = rq->requests->env->loop;
 
@@ -151,6 +151,7 @@ static void on_upload_done(void *arg, int rc, const struct err *e)
 {
 	struct request *rq = arg;
 
+	rq->is_put = !rc && upload_is_untold(rq->upload);
 	rq->upload = NULL;
 	rq->credit = false;
 	if (rc) {
@@ -169,30 +170,8 @@ static struct rpc_channel *control_channel(void *arg)
 	return link->channel(link->arg);
 }
 
-/* Limits a deadline to four hours from now: no real one is later. */
-static int64_t mono_of_model(const struct clock_model *m, int64_t session_ns)
-{
-	const int64_t most_ns = 4 * 3600 * NS_PER_S;
-	int64_t away_ns = now_mono_of_raw(clock_model_raw_of_session(m, session_ns)) -
-			  now_mono_ns();
-
-	if (away_ns > most_ns)
-		away_ns = most_ns;
-	if (away_ns < -most_ns)
-		away_ns = -most_ns;
-	return now_mono_ns() + away_ns;
-}
-
-/* Makes a model, which costs 20 us: where there is one already, mono_of_model(). */
-static int64_t mono_of_session(const struct request *rq, int64_t session_ns)
-{
-	struct clock_model m = clock_model(rq->requests->env->clock);
-
-	return mono_of_model(&m, session_ns);
-}
-
-/* Needs both the file and the upload credit. */
-static void upload_if_granted(struct request *rq)
+/* Needs both the file and the upload credit; `grant` came with it, or is NULL. */
+static void upload_if_granted(struct request *rq, const Tutti__V1__Grant *grant)
 {
 	struct upload_request req = {
 		.session = rq->session,
@@ -202,6 +181,7 @@ static void upload_if_granted(struct request *rq)
 		.files = rq->files,
 		.n_files = rq->n_files,
 		.grants = rq->files_summed,
+		.grant = grant,
 		.at_once = rq->at_once,
 		.puts = rq->requests->puts,
 		.instance = rq->requests->link.instance,
@@ -213,7 +193,7 @@ static void upload_if_granted(struct request *rq)
 
 	if (!rq->credit || rq->upload || rq->state != REQUEST_READY)
 		return;
-	req.deadline_mono_ns = mono_of_session(rq, rq->deadline_ns);
+	req.deadline_mono_ns = request_mono_of_session(rq, rq->deadline_ns);
 	if (req.deadline_mono_ns <= now_mono_ns())
 		req.deadline_mono_ns = now_mono_ns() + LATE_UPLOAD_NS;
 	if (rq->lease_end_mono_ns < req.deadline_mono_ns)
@@ -225,7 +205,7 @@ static void upload_if_granted(struct request *rq)
 
 static void on_file_ready(struct request *rq)
 {
-	int64_t deadline = mono_of_session(rq, rq->deadline_ns);
+	int64_t deadline = request_mono_of_session(rq, rq->deadline_ns);
 	int64_t now = now_mono_ns();
 	const struct capture_file *files;
 	unsigned int n_files;
@@ -244,7 +224,7 @@ static void on_file_ready(struct request *rq)
 	request_make_result(rq, NULL, NULL);
 	request_write_entry(rq);
 	request_report_progress(rq);
-	upload_if_granted(rq);
+	upload_if_granted(rq, NULL);
 }
 
 static void on_still_gathering(void *arg)
@@ -370,7 +350,7 @@ static const char *refusal_reason(int rc)
 /* After the deadline the aggregator would drop the file. */
 static bool is_too_late(const struct request *rq, const struct clock_model *m)
 {
-	return m->calibrated && mono_of_model(m, rq->deadline_ns) <= now_mono_ns();
+	return m->calibrated && request_mono_of_model(m, rq->deadline_ns) <= now_mono_ns();
 }
 
 static void refuse(struct request *rq, const char *reason, const char *detail)
@@ -398,13 +378,16 @@ static void arm_capture(struct request *rq)
 		return;
 	}
 	log_info("AGT-CAPTURE", "session=%s state=armed calibrated=%d", rq->session, m.calibrated);
-	rq->was_over = mono_of_model(&m, rq->arm->t0_ns + rq->arm->duration_ns) <= now_mono_ns();
+	rq->was_over = request_mono_of_model(&m, rq->arm->t0_ns + rq->arm->duration_ns) <=
+		       now_mono_ns();
 	request_report_armed(rq, &m, rq->arm->t0_ns);
 	tutti__v1__arm__free_unpacked(rq->arm, NULL);
 	rq->arm = NULL;
-	deadline = mono_of_model(&m, rq->deadline_ns);
+	deadline = request_mono_of_model(&m, rq->deadline_ns);
 	rq->lease_end_mono_ns = deadline + LEASE_NS;
 	loop_timer_at(rq->requests->env->loop, &rq->expiry, deadline, on_deadline, rq);
+	if (rq->requests->record_until_mono_ns)
+		request_cut(rq, &m);
 }
 
 static void on_clock_wait(void *arg)
@@ -424,20 +407,34 @@ static struct request *request_new(struct requests *rs, const char *session)
 	return rq;
 }
 
-/* A second Arm of the same session. If the first one's file is finished, that file is reported as ready. */
+/* Whether it is of the window that `m` has. */
+static bool is_same(const struct request *rq, const Tutti__V1__Arm *m)
+{
+	if (rq->arm)
+		return rq->arm->t0_ns == m->t0_ns;
+	return rq->capture && rq->state < REQUEST_STORED && capture_t0_ns(rq->capture) == m->t0_ns;
+}
+
+/* A second Arm of the same session. If the first one's file is finished, that file is reported as ready. Where both
+ * are of one window, the second one came over a link that has replaced that of the first one. */
 static void rearm(struct request *rq, const Tutti__V1__Arm *m)
 {
 	const struct clock_model clock = clock_model(rq->requests->env->clock);
 
-	if (rq->state != REQUEST_READY) {
+	if (rq->state != REQUEST_READY && !is_same(rq, m)) {
 		requests_report_refused(rq->requests, m->session, REASON_BUSY,
 					"this session is already under way on this host");
 		return;
 	}
-	rq->deadline_ns = m->upload_deadline_ns;
-	rq->reported_not_stored = false;
+	if (rq->arm)
+		return; /* it is answered when the clock is known */
+	if (rq->state == REQUEST_READY) {
+		rq->deadline_ns = m->upload_deadline_ns;
+		rq->reported_not_stored = false;
+	}
 	request_report_armed(rq, &clock, m->t0_ns);
-	request_report_progress(rq);
+	if (rq->state > REQUEST_ARMED)
+		request_report_progress(rq);
 }
 
 void requests_arm(struct requests *rs, Tutti__V1__Arm *m)
@@ -496,7 +493,7 @@ void requests_upload(struct requests *rs, const Tutti__V1__Upload *m)
 	rq->reported_not_stored = false;
 	if (rq->state == REQUEST_STORED)
 		request_report_result(rq, NULL, NULL);
-	upload_if_granted(rq);
+	upload_if_granted(rq, m->grant);
 }
 
 void requests_release(struct requests *rs, const char *session)

@@ -15,6 +15,7 @@
 #define AGENT_LINK_REQUESTS_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/tutti/v1/control.pb-c.h"
@@ -42,6 +43,14 @@ void requests_adopt_files(struct requests *rs);
 /* Cancels captures under way; finished files stay in the spool for the next agent. NULL is fine. */
 void requests_free(struct requests *rs);
 
+/* This agent stops at limit_mono_ns at the latest. Windows that end in the first half of the time until then, of captures
+ * that are still to be armed, too, are finished; all others end at once, or in the middle of that time if they have not
+ * begun. */
+void requests_leave(struct requests *rs, int64_t limit_mono_ns);
+
+/* Whether waiting is of no use any more: each file is made, and delivered if the aggregator can take it. */
+bool requests_have_settled(const struct requests *rs);
+
 /* The messages have passed control_unpack_from_aggregator(). An unknown session is ignored: the request
  * may have ended while the message was under way. */
 void requests_arm(struct requests *rs, Tutti__V1__Arm *m); /* takes ownership of the message */
@@ -58,6 +67,9 @@ void requests_link_down(struct requests *rs);
  * requests_held_free(). */
 Tutti__V1__Held **requests_held(const struct requests *rs, size_t *n);
 void requests_held_free(Tutti__V1__Held **list, size_t n);
+
+/* Whether a capture is under way, or a finished file waits. */
+bool requests_are_held(const struct requests *rs);
 
 /* [{"session", "state", "bytes", "bytes_done"}]; a new reference. */
 json_t *requests_json(const struct requests *rs);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared only by requests.c (the life of a request), requests_entry.c (its spool entry) and requests_report.c
- * (its messages). */
+/* Shared only by requests.c (the life of a request), requests_leave.c (its end when the agent stops), requests_entry.c (its
+ * spool entry) and requests_report.c (its messages). */
 #ifndef AGENT_LINK_REQUESTS_IMPL_H
 #define AGENT_LINK_REQUESTS_IMPL_H
 
@@ -56,6 +56,7 @@ struct request {
 	bool credit; /* Upload has come */
 	bool at_once; /* as the credit said: a small file may go without a question */
 	bool reported_not_stored; /* that was reported since the last Arm or Upload */
+	bool is_put; /* stored by the credit's grant: the result tells that */
 	struct upload *upload;
 	uint64_t bytes_done;
 	int64_t progress_mono_ns; /* of the last message about bytes */
@@ -67,9 +68,26 @@ struct requests {
 	const struct link_env *env;
 	struct requests_link link;
 	bool link_up;
+	int64_t record_until_mono_ns, gather_until_mono_ns; /* after requests_leave(); else 0 */
 	struct puts *puts;
 	struct request *head;
 };
+
+/* ---- requests.c ---- */
+
+/* Ends the request; `keep`: its file stays in the spool for the next agent. */
+void request_free(struct request *rq, bool keep);
+
+/* ---- requests_leave.c ---- */
+
+/* When it is that session time on CLOCK_MONOTONIC, at most four hours from now: no real deadline is later. The second one
+ * makes a model, which costs 20 us: where there is one already, the first one. */
+int64_t request_mono_of_model(const struct clock_model *m, int64_t session_ns);
+int64_t request_mono_of_session(const struct request *rq, int64_t session_ns);
+
+/* After requests_leave(): a window that is recorded ends now, or when it was to end if that is soon. One that begins
+ * later is left to the agent that follows; may free the request. */
+void request_cut(struct request *rq, const struct clock_model *m);
 
 /* ---- requests_entry.c ---- */
 

@@ -75,6 +75,8 @@ void request_report_progress(const struct request *rq)
 	if (rq->state == REQUEST_READY) {
 		progress.bytes_total = rq->bytes;
 		progress.bytes_done = rq->bytes_done;
+		progress.takes_grant = rq->files_summed && rq->n_files == 1;
+		progress.crc32c = progress.takes_grant ? rq->files[0].crc32c : 0;
 	}
 	msg.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_PROGRESS;
 	msg.progress = &progress;
@@ -209,6 +211,7 @@ void request_report_result(const struct request *rq, const char *reason, const c
 			   LIMIT_CONTROL_FIELDS, rq->result, rq->result_len, NULL))
 		return; /* not reached: request_set_result() has checked it */
 	m = (Tutti__V1__AgentMessage *)packed;
+	m->result->put = rq->is_put;
 	if (reason)
 		send_without_file(rq, m, reason, detail);
 	else
@@ -250,6 +253,11 @@ void requests_held_free(Tutti__V1__Held **list, size_t n)
 	for (size_t i = 0; i < n; i++)
 		free(list[i]);
 	free(list);
+}
+
+bool requests_are_held(const struct requests *rs)
+{
+	return rs->head != NULL;
 }
 
 json_t *requests_json(const struct requests *rs)

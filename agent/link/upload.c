@@ -49,6 +49,7 @@ struct upload {
 		offset; /* of the next chunk; with grants, the bytes that are in the store or on their way */
 	size_t n_put; /* files, from the last one on, that were put by grants */
 	struct put *put; /* under way, or NULL */
+	bool by_credit; /* it uses the credit's grant, or has used it */
 	bool reading; /* a worker reads a chunk */
 	bool cancelled;
 	bool stored;
@@ -252,6 +253,19 @@ static void send_put(struct upload *u, bool exists)
 	rpc_send(u->call, bytes, tutti__v1__upload_message__pack(&m, bytes));
 }
 
+/* Whatever went wrong, the aggregator is asked: it may know the file that is there, or have a better grant. */
+static void end_put_by_credit(struct upload *u, int rc, const struct err *e)
+{
+	if (!rc || u->cancelled) {
+		end_if_idle(u);
+		return;
+	}
+	log_info("AGT-UPLOAD", "session=%s state=asking reason=\"%s\"", u->req.session, e->msg);
+	u->by_credit = false;
+	u->n_put = 0;
+	loop_timer_in(u->env->loop, &u->timer, 0, start_attempt, u);
+}
+
 static void on_put(void *arg, int rc, const struct err *e)
 {
 	struct upload *u = arg;
@@ -259,6 +273,10 @@ static void on_put(void *arg, int rc, const struct err *e)
 	u->put = NULL;
 	if (!rc)
 		u->n_put++;
+	if (u->by_credit) {
+		end_put_by_credit(u, rc, e);
+		return;
+	}
 	if (!u->call || u->cancelled) {
 		end_if_idle(u);
 		return;
@@ -365,6 +383,7 @@ static bool is_retryable(struct upload *u, enum rpc_code code)
 	case RPC_RESOURCE_EXHAUSTED:
 	case RPC_INTERNAL:
 	case RPC_UNKNOWN:
+	case RPC_UNAUTHENTICATED: /* a connection from before the present certificate */
 		return true;
 	case RPC_DATA_LOSS:
 		return ++u->damaged < DAMAGED_MAX;
@@ -405,6 +424,26 @@ static const struct rpc_events events = {
 	.drained = on_drained,
 	.closed = on_closed,
 };
+
+/* False: the grant cannot be used. */
+static bool put_by_credit(struct upload *u, const Tutti__V1__Grant *grant)
+{
+	const struct put_request req = { .fd = u->fd,
+					 .bytes = u->req.bytes,
+					 .grant = grant,
+					 .deadline_mono_ns = u->req.deadline_mono_ns,
+					 .progress = on_put_progress,
+					 .done = on_put,
+					 .arg = u };
+	struct err e;
+
+	if (!u->req.grants || u->req.n_files != 1 || grant->file != 1 || u->fd < 0 ||
+	    put_check_grant(grant, &e))
+		return false;
+	u->by_credit = true;
+	u->put = put_start(u->req.puts, &req);
+	return true;
+}
 
 static void fill_files(Tutti__V1__UploadBegin *begin, const struct upload *u)
 {
@@ -498,6 +537,7 @@ static void start_attempt(void *arg)
 struct upload *upload_start(const struct link_env *env, const struct upload_request *req)
 {
 	struct upload *u = xcalloc(1, sizeof(*u));
+	struct err e;
 
 	u->env = env;
 	u->req = *req;
@@ -505,8 +545,15 @@ struct upload *upload_start(const struct link_env *env, const struct upload_requ
 	u->req.path = xstrdup(req->path);
 	u->fd = -1;
 	u->backoff_ns = BACKOFF_FIRST_NS;
-	loop_timer_in(env->loop, &u->timer, 0, start_attempt, u);
+	u->req.grant = NULL;
+	if (!req->grant || open_file(u, &e) || !put_by_credit(u, req->grant))
+		loop_timer_in(env->loop, &u->timer, 0, start_attempt, u);
 	return u;
+}
+
+bool upload_is_untold(const struct upload *u)
+{
+	return u->by_credit;
 }
 
 void upload_cancel(struct upload *u)

@@ -2,7 +2,8 @@
 /*
  * Brings this host's file of a session into the store. If the aggregator sends a grant for each file of the
  * session in it, they are put into the store directly (agent/link/put.h), the last one first; the aggregator gets no byte of
- * them. An attempt that fails is followed by another one, with new grants for the files that are left.
+ * them. An attempt that fails is followed by another one, with new grants for the files that are left. Where the credit came with
+ * a grant for the only file, that is used first, without a call.
  *
  * Else it sends the file to the aggregator, on a connection of its own so that control
  * messages never wait behind data; a file of up to 1 MiB goes over the control link's connection. A worker
@@ -18,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "proto/tutti/v1/ingest.pb-c.h"
 
 struct capture_file;
 struct link_env;
@@ -34,6 +36,8 @@ struct upload_request {
 		*files; /* each file of the session in it; borrowed until the end */
 	size_t n_files;
 	bool grants; /* the checksums of `files` are set */
+	const Tutti__V1__Grant
+		*grant; /* for the only file; borrowed for the call; NULL = none came */
 	bool at_once; /* a file that is one chunk may go without a question; no grants are made */
 	struct puts *puts;
 	uint64_t instance; /* of this agent's Hello */
@@ -53,6 +57,9 @@ struct upload_request {
 
 /* Calls nothing back before it returns. The result is valid until `done` or upload_cancel(). */
 struct upload *upload_start(const struct link_env *env, const struct upload_request *req);
+
+/* Inside `done`: the file was put by the credit's grant, and the aggregator does not know. */
+bool upload_is_untold(const struct upload *u);
 void upload_cancel(struct upload *u); /* `done` is not called; NULL is fine */
 
 #endif

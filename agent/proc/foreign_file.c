@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define OPEN_FLAGS (O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)
@@ -64,6 +65,29 @@ int foreign_open(uint32_t pid, const char *path, struct stat *st, struct err *e)
 	fd = file_open_in_root(root, path, OPEN_FLAGS);
 	close(root);
 	return check_regular(fd, path, st, e);
+}
+
+/* Paths in maps and the path of the process's root begin at the same place, whichever that is: this is what is below the
+ * root; NULL if the file is not, or the root is where paths begin. */
+static const char *below_root(uint32_t pid, const char *path)
+{
+	char name[32], root[4096];
+	ssize_t len;
+
+	snprintf(name, sizeof(name), "/proc/%u/root", pid);
+	len = readlink(name, root, sizeof(root));
+	if (len <= 1 || (size_t)len == sizeof(root) || strncmp(path, root, (size_t)len) != 0 ||
+	    path[len] != '/')
+		return NULL;
+	return path + len;
+}
+
+int foreign_open_mapped(uint32_t pid, const char *path, struct stat *st, struct err *e)
+{
+	const char *below = below_root(pid, path);
+	int fd = below ? foreign_open(pid, below, st, NULL) : ERR_NOT_FOUND;
+
+	return fd >= 0 ? fd : foreign_open(pid, path, st, e);
 }
 
 int foreign_check(uint32_t pid, struct err *e)

@@ -16,6 +16,9 @@
 /* Returns a descriptor, which the caller closes, and fills `st`; or a negative code. */
 MUST_CHECK int foreign_open(uint32_t pid, const char *path, struct stat *st, struct err *e);
 
+/* The same for a path as /proc/PID/maps has it: of a process in a chroot it does not begin at the process's root. */
+MUST_CHECK int foreign_open_mapped(uint32_t pid, const char *path, struct stat *st, struct err *e);
+
 /* ERR_DENIED if no file of the process can be opened for lack of a permission. */
 MUST_CHECK int foreign_check(uint32_t pid, struct err *e);
 

@@ -60,11 +60,10 @@ static bool is_mapped_file(int fd, const struct stat *st, const struct proc_map 
 	return !here && !fstatfs(fd, &fs) && fs.f_type == OVERLAYFS_SUPER_MAGIC;
 }
 
-/* Opens the file as its process sees it. Of a process in a chroot, the paths in maps start at the reader's
- * root. */
+/* Opens the file as its process sees it, or, if it is outside of the process's root, as the reader does. */
 static int open_mapped(uint32_t pid, const struct proc_map *map, struct stat *st, struct err *e)
 {
-	int rc = foreign_open(pid, map->path, st, e), fd = rc;
+	int rc = foreign_open_mapped(pid, map->path, st, e), fd = rc;
 
 	if (fd >= 0 && !is_mapped_file(fd, st, map, false)) {
 		close(fd);

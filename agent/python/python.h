@@ -26,17 +26,17 @@ void python_free(struct python *py); /* NULL is fine */
 /* Begins to find processes, and to sample them `hz` times a second; 0 = not yet. */
 void python_start(struct python *py, int hz);
 
-/* Sets the rate from now on. Sampling takes at most a PYTHON_SHARE-th of a CPU: with very many threads the
- * rate is lower. */
+/* Sets the rate from now on. Sampling takes at most a PYTHON_SHARE-th of a CPU: processes with very many threads are
+ * sampled less often (turns.h). */
 #define PYTHON_SHARE 50 /* one 50th */
 void python_set_hz(struct python *py, int hz);
 
 /* NULL before python_start(). */
 struct ring *python_ring(const struct python *py);
 
-/* Processes that are sampled, and those that run Python and cannot be. */
+/* Processes that are sampled, those that run Python and cannot be, and those that are left out as too many. */
 struct python_health {
-	size_t sampled, denied, unsupported;
+	size_t sampled, denied, unsupported, left_out;
 	bool is_own_only; /* only processes of the agent's own user can be read */
 	/* why the agent cannot read even its own memory: the call is missing or forbidden; 0 = it can */
 	int errno_value;

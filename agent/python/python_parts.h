@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inside of a struct python, shared by python.c (sampling) and python_cut.c (cuts). */
+/* The inside of a struct python, shared by python.c (sampling), python_take.c (what rounds bring) and python_cut.c
+ * (cuts). */
 #ifndef AGENT_PYTHON_PYTHON_PARTS_H
 #define AGENT_PYTHON_PYTHON_PARTS_H
 
@@ -22,11 +23,28 @@ struct waiter {
 	void *arg;
 };
 
+/* A sample that the worker hands over to the loop. */
+struct handed {
+	uint32_t serial, tid, period_us;
+	char name[16];
+	enum python_result result;
+	int64_t raw_ns;
+	size_t first, n; /* its frames in python_worker.frames; only with PYTHON_RESULT_NEW */
+	bool is_cut;
+};
+
+/* Of a thread. */
+struct last_sample {
+	int64_t raw_ns;
+	uint32_t
+		node; /* of the last one that was not torn; PYTHON_NODE_TORN if that is freed, or there was none */
+};
+
 /* The threads of a process. `places` maps a tid to 1 + its place in python_process.threads. */
 struct threads {
 	struct u32_map places;
-	/* by place: node and generation of the thread's last sample that was not torn */
-	uint32_t *nodes, *generations;
+	struct last_sample *last; /* by place */
+	size_t cap; /* of both */
 };
 
 struct python {
@@ -35,7 +53,8 @@ struct python {
 	const struct local_pods *pods; /* NULL = none */
 	struct ring *ring; /* of struct sample_bytes; NULL = not started */
 	struct stacks *stacks;
-	uint32_t generation; /* of the stacks' numbers: grows when some are freed */
+	size_t nodes_max; /* of `stacks` */
+	bool is_swept; /* stacks were freed since the last round */
 	const struct python_function **functions; /* by number; the worker's */
 	size_t n_functions;
 	struct python_process *processes; /* by serial */
@@ -52,6 +71,18 @@ struct python {
 	struct waiter *waiters;
 	size_t n_waiters;
 };
+
+/* Takes a process that is sampled, or has ended. */
+void python_take_process(struct python *py, const struct python_target *t);
+
+/* Puts a sample of such a process into the ring; `frames` are its own. */
+void python_take_sample(struct python *py, const struct handed *sample,
+			const struct python_frame *frames);
+
+/* Forgets processes that are not among the targets and have no sample in the ring any more. */
+void python_forget_processes(struct python *py, const struct python_targets *ts);
+
+void python_process_release(struct python *py, size_t i);
 
 /* Finds a process in an array that is sorted by serial; NULL if it is not there. */
 struct python_process *python_process_find(struct python_process *v, size_t n, uint32_t serial);

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/python/targets.h"
+#include "agent/python/targets_parts.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "agent/pods/pod_view.h"
-#include "agent/proc/command.h"
 #include "base/clean_text.h"
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/mem.h"
 #include "base/now.h"
 
@@ -21,38 +15,10 @@
 /* new threads of a process that one round takes: each needs a look into /proc */
 #define NEW_THREADS_MAX 64
 #define NAME_TRIES	4 /* how often a stack is copied until its code objects fit */
-/* every so many scans, processes that ran no Python are examined again */
-#define LOOK_EVERY 32
 /* CPU time for one process in a round: it may have thousands of threads, or lie */
 #define PROCESS_CPU_NS (50 * NS_PER_MS)
 #define CLOCK_EVERY    16 /* threads between two checks of that time */
-#define PIDS_MAX       65536
 #define ENDED_AFTER    2 /* a thread that this many rounds did not meet has ended */
-
-/* A process of the host, and what was found in it. */
-struct known {
-	uint32_t pid;
-	uint64_t scan; /* the last scan that met it */
-	int looks; /* how often it was examined */
-	uint64_t exe; /* hash of its executable's path */
-	int rc; /* result of the last examination */
-	struct python_target *target; /* NULL: not sampled */
-};
-
-struct python_targets {
-	struct python_functions *functions;
-	struct python_files *files;
-	struct python_walk *walk;
-	struct python_stack stack;
-	struct python_target **v;
-	size_t n;
-	struct u32_map known; /* by pid */
-	struct python_unread unread;
-	/* of processes of other users, at least one could be read; at least one could not */
-	bool may_read, may_not;
-	uint64_t scans, rounds;
-	uint32_t last_serial;
-};
 
 struct python_targets *python_targets_new(struct python_functions *functions)
 {
@@ -71,7 +37,7 @@ static void thread_free(struct python_thread *t)
 	free(t);
 }
 
-static void target_free(struct python_target *t)
+void python_target_free(struct python_target *t)
 {
 	for (size_t i = 0; i < t->threads.n_slots; i++)
 		if (u32_map_at(&t->threads, i))
@@ -86,7 +52,7 @@ void python_targets_free(struct python_targets *ts)
 	if (!ts)
 		return;
 	for (size_t i = 0; i < ts->n; i++)
-		target_free(ts->v[i]);
+		python_target_free(ts->v[i]);
 	free(ts->v);
 	for (size_t i = 0; i < ts->known.n_slots; i++)
 		free(u32_map_at(&ts->known, i));
@@ -131,8 +97,7 @@ struct python_target *python_targets_add(struct python_targets *ts, uint32_t pid
 
 /* ---- threads ---- */
 
-/* The last number of the line "NSpid:\t4711\t12" of a status file, which is the innermost id; 0 = none. */
-static uint32_t inner_id(const char *path, bool *is_nested)
+uint32_t python_inner_id(const char *path, bool *is_nested)
 {
 	struct buf text = BUF_INIT;
 	const char *line;
@@ -169,7 +134,7 @@ static uint32_t outer_id(const struct python_target *t, uint32_t id)
 		if (entry->d_name[0] == '.')
 			continue;
 		snprintf(status, sizeof(status), "%s/%s/status", path, entry->d_name);
-		if (inner_id(status, &is_nested) == id)
+		if (python_inner_id(status, &is_nested) == id)
 			found = (uint32_t)strtoul(entry->d_name, NULL, 10);
 	}
 	if (dir)
@@ -206,7 +171,7 @@ static struct python_thread *thread_new(struct python_target *t, uint64_t state,
 
 static bool same_frames(const struct python_thread *thread, const struct python_stack *stack)
 {
-	if (!thread->round || stack->n != thread->n_frames || stack->is_cut != thread->is_cut)
+	if (!thread->frames || stack->n != thread->n_frames || stack->is_cut != thread->is_cut)
 		return false;
 	for (size_t i = 0; i < stack->n; i++) {
 		const struct python_frame *a = &stack->v[i], *b = &thread->frames[i];
@@ -230,7 +195,7 @@ struct pass {
 	struct python_targets *ts;
 	struct python_target *t;
 	size_t n_threads, n_new;
-	int64_t until_cpu_ns; /* of the worker's thread; 0 = not known yet */
+	int64_t until_cpu_ns; /* of the worker's thread */
 	/* a list could not be followed, or took too long: threads may be left out */
 	bool is_broken;
 };
@@ -278,16 +243,9 @@ static enum python_result name_frames(struct pass *p, struct python_thread *thre
 }
 
 /* Checked only now and then, since reading that clock is not cheap. */
-static bool is_too_long(struct pass *p)
+static bool is_too_long(const struct pass *p)
 {
-	int64_t now;
-
-	if (p->n_threads % CLOCK_EVERY)
-		return false;
-	now = now_thread_cpu_ns();
-	if (!p->until_cpu_ns)
-		p->until_cpu_ns = now + PROCESS_CPU_NS;
-	return now > p->until_cpu_ns;
+	return p->n_threads % CLOCK_EVERY == 0 && now_thread_cpu_ns() > p->until_cpu_ns;
 }
 
 /* Returns the next thread's state; 0 at the end. */
@@ -300,7 +258,7 @@ static uint64_t sample_thread(struct pass *p, uint64_t state)
 	uint64_t next;
 
 	if (p->n_threads++ == PYTHON_THREADS_MAX || is_too_long(p) ||
-	    (thread && thread->round == p->ts->rounds)) {
+	    (thread && thread->round == p->t->rounds)) {
 		p->is_broken = true; /* too many threads, too much time, or a circle */
 		return 0;
 	}
@@ -317,7 +275,7 @@ static uint64_t sample_thread(struct pass *p, uint64_t state)
 		thread->hint = hint;
 		thread->raw_ns = raw_ns;
 		thread->result = name_frames(p, thread, walked);
-		thread->round = p->ts->rounds;
+		thread->round = p->t->rounds;
 	}
 	return next;
 }
@@ -366,23 +324,24 @@ static void settle(struct pass *p)
 	for (size_t i = 0; i < map->n_slots; i++) {
 		struct python_thread *thread = u32_map_at(map, i);
 
-		if (!thread || thread->round == p->ts->rounds)
+		if (!thread || thread->round == p->t->rounds)
 			continue;
 		thread->result = p->is_broken ? PYTHON_RESULT_TORN : PYTHON_RESULT_NONE;
 		thread->raw_ns = now_raw_ns();
-		if (thread->round + ENDED_AFTER < p->ts->rounds && n < ARRAY_SIZE(ended))
+		if (thread->round + ENDED_AFTER < p->t->rounds && n < ARRAY_SIZE(ended))
 			ended[n++] = key_of(thread->state);
 	}
 	while (n)
 		thread_free(u32_map_remove(map, ended[--n]));
 }
 
-static void sample_target(struct python_targets *ts, struct python_target *t)
+static void sample_target(struct python_targets *ts, struct python_target *t, int64_t now_cpu_ns)
 {
-	struct pass p = { .ts = ts, .t = t };
+	struct pass p = { .ts = ts, .t = t, .until_cpu_ns = now_cpu_ns + PROCESS_CPU_NS };
 	uint64_t thread, next;
 	bool ok;
 
+	t->rounds++;
 	python_walk_set(ts->walk, &t->memory, &t->interpreter.layout);
 	ok = read_first_interpreter(&p, &thread, &next);
 	for (size_t i = 0; ok && i < INTERPRETERS_MAX; i++) {
@@ -396,186 +355,37 @@ static void sample_target(struct python_targets *ts, struct python_target *t)
 	settle(&p);
 }
 
-void python_targets_sample(struct python_targets *ts)
+void python_targets_sample(struct python_targets *ts, int64_t budget_ns)
 {
-	ts->rounds++;
+	int64_t part_ns, cpu_ns = now_thread_cpu_ns();
+
 	for (size_t i = 0; i < ts->n; i++)
-		if (!ts->v[i]->has_ended)
-			sample_target(ts, ts->v[i]);
-}
-
-/* ---- which processes ---- */
-
-/* What the process runs: the path of its executable or, if that is not visible, the process's name. */
-static void read_program(uint32_t pid, char *out, size_t size)
-{
-	char path[48];
-	ssize_t len;
-
-	snprintf(path, sizeof(path), "/proc/%u/exe", pid);
-	len = readlink(path, out, size - 1);
-	out[len > 0 ? len : 0] = '\0';
-	snprintf(path, sizeof(path), "/proc/%u/comm", pid);
-	if (len <= 0)
-		file_first_line(path, out, size);
-}
-
-static bool is_named_python(const char *program)
-{
-	const char *slash = strrchr(program, '/');
-
-	return !strncmp(slash ? slash + 1 : program, "python", 6);
-}
-
-static void read_command(struct python_target *t)
-{
-	struct buf text = BUF_INIT;
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/%u/cmdline", t->pid);
-	(void)!file_load(path, 65536, &text, NULL);
-	if (!proc_command(buf_str(&text), text.len < 4096 ? text.len : 4096, t->command,
-			  sizeof(t->command)))
-		snprintf(t->command, sizeof(t->command), "python");
-	buf_release(&text);
-}
-
-static void note_unread(size_t *n, char why[200], const struct known *k, const struct err *e)
-{
-	++*n;
-	snprintf(why, 200, "pid %u: %.180s", k->pid, e->msg);
-}
-
-static void look(struct python_targets *ts, struct known *k)
-{
-	struct python_memory memory = { python_memory_of_process, &k->pid };
-	struct python_interpreter interpreter;
-	struct python_target *t;
-	char status[48];
-	struct err e = { 0 };
-
-	k->rc = python_interpreter_find(&interpreter, ts->files, k->pid, &memory, &e);
-	if (k->rc == ERR_DENIED)
-		note_unread(&ts->unread.denied, ts->unread.denied_why, k, &e);
-	else if (k->rc == ERR_UNSUPPORTED)
-		note_unread(&ts->unread.unsupported, ts->unread.unsupported_why, k, &e);
-	if (k->rc)
-		return;
-	t = python_targets_add(ts, k->pid, &memory, &interpreter);
-	if (!t)
-		return;
-	t->memory.arg = &t->pid;
-	t->is_checked = true;
-	snprintf(status, sizeof(status), "/proc/%u/status", k->pid);
-	inner_id(status, &t->is_nested);
-	read_command(t);
-	k->target = t;
-}
-
-/* Tries to read the process, since capabilities, Yama and seccomp all decide. No process has memory at address 1, so
- * nothing is read. As root, the agent probes processes of all users, root's own too, since some have capabilities that
- * the agent lacks. */
-static void probe(struct python_targets *ts, uint32_t pid)
-{
-	const struct python_range range = { 1, &(char){ 0 }, 1 };
-	char path[32];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%u", pid);
-	if (ts->may_read || pid == (uint32_t)getpid() || stat(path, &st) ||
-	    (geteuid() && st.st_uid == geteuid()))
-		return;
-	errno = 0;
-	python_memory_of_process(&pid, &range, 1);
-	ts->may_read |= errno == EFAULT;
-	ts->may_not |= errno == EPERM;
-}
-
-/* Decides whether to examine a process in this scan: a new one if its name is Python's; each one once more in
- * the scan after that; later when it runs another program. Processes that cannot be read are examined in each
- * scan, to be counted. */
-static void visit(struct python_targets *ts, uint32_t pid, const struct pod_view *pods)
-{
-	struct known *k = u32_map_get(&ts->known, pid);
-	char program[512];
-
-	if (pod_view_hides(pods, pid))
-		return; /* as if it were not there */
-	if (!k) {
-		if (ts->known.n == PIDS_MAX)
-			return;
-		k = xcalloc(1, sizeof(*k));
-		k->pid = pid;
-		u32_map_set(&ts->known, pid, k);
-		probe(ts, pid);
-	}
-	k->scan = ts->scans;
-	if (k->target)
-		return;
-	if (k->looks >= 2 && k->rc != ERR_DENIED && k->rc != ERR_UNSUPPORTED &&
-	    (pid + ts->scans) % LOOK_EVERY)
-		return;
-	read_program(pid, program, sizeof(program));
-	if (k->exe != hash_text(program))
-		k->looks = 0;
-	k->exe = hash_text(program);
-	if (program[0] && (is_named_python(program) || k->looks == 1))
-		look(ts, k);
-	if (k->looks < 2)
-		k->looks++;
-}
-
-static void forget_targets(struct python_targets *ts)
-{
-	size_t n = 0;
-
+		ts->costs_ns[i] = ts->v[i]->turn.cost_ns;
+	part_ns = python_turns_part(ts->costs_ns, ts->n, budget_ns);
 	for (size_t i = 0; i < ts->n; i++) {
 		struct python_target *t = ts->v[i];
-		struct known *k = u32_map_get(&ts->known, t->pid);
-		bool is_gone = t->has_ended || (t->is_checked && k && k->scan != ts->scans);
+		int64_t before_ns = cpu_ns;
 
-		if (!is_gone) {
-			ts->v[n++] = t;
+		t->is_sampled = !t->has_ended && python_turn_begin(&t->turn, part_ns);
+		if (!t->is_sampled)
 			continue;
-		}
-		if (k && k->target == t) {
-			k->target = NULL;
-			k->looks = 0;
-		}
-		target_free(t);
+		sample_target(ts, t, before_ns);
+		cpu_ns = now_thread_cpu_ns();
+		python_turn_end(&t->turn, cpu_ns - before_ns);
+		t->next_rounds = python_turn_rounds(&t->turn, part_ns);
 	}
-	ts->n = n;
 }
 
-static void forget_known(struct python_targets *ts)
+void python_targets_renew(struct python_targets *ts)
 {
-	uint32_t *gone = xcalloc(ts->known.n + 1, sizeof(*gone));
-	size_t n = 0;
+	for (size_t i = 0; i < ts->n; i++)
+		for (size_t k = 0; k < ts->v[i]->threads.n_slots; k++) {
+			struct python_thread *thread = u32_map_at(&ts->v[i]->threads, k);
 
-	for (size_t i = 0; i < ts->known.n_slots; i++) {
-		const struct known *k = u32_map_at(&ts->known, i);
-
-		if (k && k->scan != ts->scans)
-			gone[n++] = k->pid;
-	}
-	while (n)
-		free(u32_map_remove(&ts->known, gone[--n]));
-	free(gone);
-}
-
-void python_targets_scan(struct python_targets *ts, const struct pod_view *pods)
-{
-	DIR *dir = opendir("/proc");
-	struct dirent *entry;
-
-	ts->scans++;
-	ts->unread = (struct python_unread){ 0 };
-	while (dir && (entry = readdir(dir)))
-		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9')
-			visit(ts, (uint32_t)strtoul(entry->d_name, NULL, 10), pods);
-	if (dir)
-		closedir(dir);
-	ts->unread.is_own_only = ts->may_not && !ts->may_read;
-	forget_targets(ts);
-	forget_known(ts);
+			if (!thread)
+				continue;
+			free(thread->frames);
+			thread->frames = NULL;
+			thread->n_frames = 0;
+		}
 }

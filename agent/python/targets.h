@@ -14,10 +14,12 @@
 #include "agent/python/codes.h"
 #include "agent/python/functions.h"
 #include "agent/python/interpreter.h"
+#include "agent/python/turns.h"
 #include "agent/python/walk.h"
 
-#define PYTHON_TARGETS_MAX 512 /* processes that are sampled */
-#define PYTHON_THREADS_MAX 4096 /* of one process */
+#define PYTHON_TARGETS_MAX  512 /* processes that are sampled */
+#define PYTHON_PER_USER_MAX 384 /* of one user */
+#define PYTHON_THREADS_MAX  4096 /* of one process */
 
 enum python_result {
 	PYTHON_RESULT_NONE, /* no sample in this round */
@@ -35,16 +37,16 @@ struct python_thread {
 	/* Of the last round. */
 	enum python_result result;
 	int64_t raw_ns;
-	struct python_frame *frames; /* innermost first */
+	struct python_frame *frames; /* innermost first; NULL: none was copied yet */
 	size_t n_frames;
 	bool is_cut; /* outermost frames are left out */
 
 	struct python_hint hint;
-	uint64_t round; /* the last round that found it */
+	uint64_t round; /* the last round of its process that found it */
 };
 
 struct python_target {
-	uint32_t pid;
+	uint32_t pid, uid;
 	uint32_t serial; /* never used twice */
 	char command[96];
 	struct python_memory memory;
@@ -55,6 +57,10 @@ struct python_target {
 	bool has_ended;
 	uint64_t first_interpreter; /* address, as the round before found it */
 	bool is_checked; /* the ids of its threads are checked in /proc */
+	struct python_turn turn;
+	uint64_t rounds; /* in which it was sampled */
+	bool is_sampled; /* in the last round */
+	uint32_t next_rounds; /* in how many rounds it is sampled again; 0 = it never was */
 };
 
 struct pod_view;
@@ -68,15 +74,18 @@ void python_targets_free(struct python_targets *ts); /* NULL is fine */
  * read. `pods` may be NULL. */
 void python_targets_scan(struct python_targets *ts, const struct pod_view *pods);
 
-/* Samples each thread once. */
-void python_targets_sample(struct python_targets *ts);
+/* A round, of so much CPU time in the mean: samples each thread once, of all processes whose turn it is. */
+void python_targets_sample(struct python_targets *ts, int64_t budget_ns);
+
+/* Forgets what the threads' last frames were: their next samples are not PYTHON_RESULT_SAME. */
+void python_targets_renew(struct python_targets *ts);
 
 size_t python_targets_count(const struct python_targets *ts);
 struct python_target *python_targets_get(const struct python_targets *ts, size_t i);
 
 /* The processes that run Python but cannot be read, as the last scan found them. */
 struct python_unread {
-	size_t denied, unsupported;
+	size_t denied, unsupported, left_out; /* left_out: there are too many */
 	bool is_own_only; /* no process of another user could be read, whatever it runs */
 	char denied_why[200], unsupported_why[200]; /* of one of them */
 };

@@ -244,7 +244,7 @@ static bool is_mapped_file(int fd, const struct stat *st, const struct image *im
 static int open_mapped(struct symbols *sy, const struct image *image, struct stat *st)
 {
 	struct err e;
-	int rc = foreign_open(image->pid, image->path, st, &e), fd = rc;
+	int rc = foreign_open_mapped(image->pid, image->path, st, &e), fd = rc;
 	bool here = fd < 0;
 
 	if (here)

@@ -101,23 +101,13 @@ static void add_line(struct tail *t, const struct line *l, struct buf *text)
 
 /* ---- the file ---- */
 
-/* Written beside it first: a crash leaves the old one or the new one. */
 static int write_head(const struct tail *t, struct err *e)
 {
-	char *fresh = xasprintf("%s.new", t->head_path);
 	char text[128];
-	int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	int rc = fd < 0 ? err_errno(e, "%s", fresh) : 0;
+	int len = snprintf(text, sizeof(text), "{\"n\":%" PRIu64 ",\"hash\":\"%s\"}\n", t->n,
+			   t->hash);
 
-	snprintf(text, sizeof(text), "{\"n\":%" PRIu64 ",\"hash\":\"%s\"}\n", t->n, t->hash);
-	if (!rc)
-		rc = file_write_all(fd, text, strlen(text), fresh, e);
-	if (!rc && (fsync(fd) || rename(fresh, t->head_path)))
-		rc = err_errno(e, "%s", t->head_path);
-	if (fd >= 0)
-		close(fd);
-	free(fresh);
-	return rc;
+	return file_replace(t->head_path, 0600, text, (size_t)len, e);
 }
 
 static int open_file(struct tail *t, struct err *e)

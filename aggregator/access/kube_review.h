@@ -40,6 +40,10 @@ struct kube_review {
 MUST_CHECK int kube_review(const struct kube_review *r, const char *token, struct principal **out,
 			   struct err *e);
 
+/* Whose the token is, and nothing more: as kube_read_person(), a new reference. Errors as above. */
+MUST_CHECK int kube_review_person(const struct kube_review *r, const char *token, json_t **person,
+				  struct err *e);
+
 /* The answer to a TokenReview, for kube_review() and fuzzing: who it is, as a SubjectAccessReview names him (user, uid, groups, extra);
  * a new reference. ERR_DENIED, ERR_PEER. */
 MUST_CHECK int kube_read_person(json_t **person, const char *audience, const void *text, size_t len,

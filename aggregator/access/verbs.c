@@ -21,6 +21,8 @@ const struct verb verb_pin = { "pin", VERB_SESSION, ROLE_OPERATOR, ROLE_NONE, tr
 const struct verb verb_share = { "share", VERB_SESSION, ROLE_OPERATOR, ROLE_NONE, true };
 const struct verb verb_delete = { "delete", VERB_SESSION, ROLE_ADMIN, ROLE_OPERATOR, true };
 const struct verb verb_import = { "import", VERB_FLEET, ROLE_OPERATOR, ROLE_NONE, true };
+const struct verb verb_enrol = { "enrol", VERB_FLEET, ROLE_ADMIN, ROLE_NONE, true };
+const struct verb verb_revoke = { "revoke", VERB_FLEET, ROLE_ADMIN, ROLE_NONE, true };
 
 static enum access_answer decide_session(const struct principal *p, const struct verb *v,
 					 const struct session_marks *marks)

@@ -31,6 +31,7 @@ extern const struct verb verb_public, verb_whoami, verb_login, verb_logout;
 extern const struct verb verb_list, verb_watch, verb_metrics, verb_read;
 extern const struct verb verb_start, verb_snapshot, verb_stop, verb_cancel, verb_retry;
 extern const struct verb verb_pin, verb_share, verb_delete, verb_import;
+extern const struct verb verb_enrol, verb_revoke;
 
 /* Of a session, or a capture under way. */
 struct session_marks {

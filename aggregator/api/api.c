@@ -23,6 +23,7 @@
 #include "aggregator/views/views.h"
 #include "base/buf.h"
 #include "base/conf.h"
+#include "base/jobs.h"
 #include "base/mem.h"
 #include "json/json_text.h"
 #include "net/http_server.h"
@@ -108,6 +109,54 @@ static void answer_text(struct http_req *req, int status, const char *text)
 	http_answer(req, status, "text/plain; charset=utf-8", text, strlen(text));
 }
 
+/* ---- a follower ---- */
+
+/* "this aggregator stands by: a leads at URL" */
+static void add_role(const struct api *api, struct buf *out)
+{
+	const struct api_env *env = &api->env;
+
+	if (!*env->leader)
+		buf_add_str(out, "this aggregator stands by: it is not known yet which one leads");
+	else
+		buf_addf(out, "this aggregator stands by: %s leads%s%s", env->leader,
+			 *env->leader_url ? " at " : "", env->leader_url);
+}
+
+void api_answer_elsewhere(struct api *api, struct http_req *req)
+{
+	struct buf sentence = BUF_INIT, text = BUF_INIT, url = BUF_INIT;
+	json_t *doc = json_object();
+
+	add_role(api, &sentence);
+	json_put_text(doc, "error", buf_str(&sentence));
+	json_put_text(doc, "leader", api->env.leader_url);
+	json_write(&text, doc, 0);
+	buf_addf(&url, "%s%s", api->env.leader_url, http_target(req));
+	if (*api->env.leader_url)
+		http_answer_elsewhere(req, buf_str(&url), &text);
+	else
+		http_answer_take(req, 503, "application/json", &text);
+	buf_release(&sentence);
+	buf_release(&url);
+}
+
+/* What health answers: "ok", and with several aggregators what this one is. */
+static void answer_role(const struct api *api, struct http_req *req, int status)
+{
+	struct buf text = BUF_INIT;
+
+	if (api->env.leader)
+		add_role(api, &text);
+	else if (api->env.replica && *api->env.replica)
+		buf_addf(&text, "ok: %s leads", api->env.replica);
+	else
+		buf_add_str(&text, "ok");
+	buf_add_str(&text, "\n");
+	answer_text(req, status, buf_str(&text));
+	buf_release(&text);
+}
+
 /* ---- short calls ---- */
 
 static void get_hosts(struct api *api, struct http_req *req, const char *id, const char *name)
@@ -146,18 +195,17 @@ static void get_events(struct api *api, struct http_req *req, const char *id, co
 
 static void get_health(struct api *api, struct http_req *req, const char *id, const char *name)
 {
-	(void)api;
 	(void)id;
 	(void)name;
-	answer_text(req, 200, "ok\n");
+	answer_role(api, req, 200);
 }
 
 static void get_ready(struct api *api, struct http_req *req, const char *id, const char *name)
 {
 	(void)id;
 	(void)name;
-	if (api->env.store->ready)
-		answer_text(req, 200, "ok\n");
+	if (api->env.leader || api->env.store->ready)
+		answer_role(api, req, api->env.leader ? 503 : 200);
 	else
 		answer_text(req, 503, api->env.store->not_ready.msg);
 }
@@ -198,51 +246,53 @@ static void get_session_page(struct api *api, struct http_req *req, const char *
 /* ---- routes ---- */
 
 static const struct route routes[] = {
-	{ "GET", "/api/v1/hosts", &verb_list, get_hosts },
-	{ "GET", "/api/v1/whoami", &verb_whoami, api_whoami },
-	{ "POST", "/api/v1/login", &verb_login, api_login },
-	{ "DELETE", "/api/v1/login", &verb_logout, api_logout },
-	{ "GET", "/api/v1/settings", &verb_list, get_settings },
-	{ "GET", "/api/v1/viewers", &verb_list, get_viewers },
-	{ "GET", "/api/v1/pods", &verb_list, api_pod_list },
-	{ "GET", "/api/v1/jobs", &verb_list, api_pod_jobs },
-	{ "GET", "/api/v1/captures", &verb_list, api_capture_list },
-	{ "POST", "/api/v1/captures", &verb_start, api_capture_begin },
-	{ "POST", "/api/v1/snapshots", &verb_snapshot, api_snapshot_begin },
-	{ "GET", "/api/v1/captures/*", &verb_read, api_capture_get },
-	{ "DELETE", "/api/v1/captures/*", &verb_cancel, api_capture_cancel },
-	{ "GET", "/api/v1/captures/*/events", &verb_read, api_capture_events },
-	{ "POST", "/api/v1/captures/*/stop", &verb_stop, api_capture_stop },
-	{ "GET", "/api/v1/sessions", &verb_list, api_session_list },
-	{ "GET", "/api/v1/sessions/*", &verb_read, api_session_get },
-	{ "DELETE", "/api/v1/sessions/*", &verb_delete, api_session_delete },
-	{ "POST", "/api/v1/sessions/*/retry", &verb_retry, api_session_retry },
-	{ "PUT", "/api/v1/sessions/*/pin", &verb_pin, api_session_pin },
-	{ "DELETE", "/api/v1/sessions/*/pin", &verb_pin, api_session_unpin },
-	{ "GET", "/api/v1/sessions/*/files/*", &verb_read, api_session_file },
-	{ "POST", "/api/v1/sessions/*/links", &verb_share, api_session_links },
-	{ "POST", "/api/v1/imports", &verb_import, api_import_begin },
-	{ "DELETE", "/api/v1/imports/*", &verb_import, api_import_cancel },
-	{ "PUT", "/api/v1/imports/*/files/*", &verb_import, api_import_add },
-	{ "POST", "/api/v1/imports/*/commit", &verb_import, api_import_commit },
-	{ "GET", "/shared/*/*", &verb_public, api_shared_file },
-	{ "GET", "/s/*", &verb_public, get_session_page },
-	{ "GET", "/api/v1/sessions/*/view", &verb_read, api_view_open },
-	{ "GET", "/api/v1/sessions/*/view/tile", &verb_read, api_view_tile },
-	{ "GET", "/api/v1/sessions/*/view/event", &verb_read, api_view_event },
-	{ "GET", "/api/v1/sessions/*/view/search", &verb_read, api_view_search },
-	{ "GET", "/api/v1/sessions/*/view/next", &verb_read, api_view_next },
-	{ "GET", "/api/v1/sessions/*/view/selection", &verb_read, api_view_selection },
-	{ "GET", "/api/v1/sessions/*/view/flame", &verb_read, api_view_flame },
-	{ "GET", "/api/v1/sessions/*/view/spread", &verb_read, api_view_spread },
-	{ "GET", "/api/v1/sessions/*/view/links", &verb_read, api_view_links },
-	{ "GET", "/api/v1/sessions/*/view/durations", &verb_read, api_view_durations },
-	{ "GET", "/api/v1/sessions/*/view/trace", &verb_read, api_view_trace },
-	{ "GET", "/api/v1/events", &verb_watch, get_events },
-	{ "GET", "/healthz", &verb_public, get_health },
-	{ "GET", "/readyz", &verb_public, get_ready },
-	{ "GET", "/metrics", &verb_metrics, get_metrics },
-	{ "GET", "/", &verb_public, get_page },
+	{ "GET", "/api/v1/hosts", &verb_list, get_hosts, false },
+	{ "GET", "/api/v1/whoami", &verb_whoami, api_whoami, true },
+	{ "POST", "/api/v1/login", &verb_login, api_login, true },
+	{ "DELETE", "/api/v1/login", &verb_logout, api_logout, true },
+	{ "GET", "/api/v1/settings", &verb_list, get_settings, false },
+	{ "GET", "/api/v1/viewers", &verb_list, get_viewers, true },
+	{ "GET", "/api/v1/pods", &verb_list, api_pod_list, false },
+	{ "GET", "/api/v1/jobs", &verb_list, api_pod_jobs, false },
+	{ "GET", "/api/v1/captures", &verb_list, api_capture_list, false },
+	{ "POST", "/api/v1/captures", &verb_start, api_capture_begin, false },
+	{ "POST", "/api/v1/snapshots", &verb_snapshot, api_snapshot_begin, false },
+	{ "GET", "/api/v1/captures/*", &verb_read, api_capture_get, false },
+	{ "DELETE", "/api/v1/captures/*", &verb_cancel, api_capture_cancel, false },
+	{ "GET", "/api/v1/captures/*/events", &verb_read, api_capture_events, false },
+	{ "POST", "/api/v1/captures/*/stop", &verb_stop, api_capture_stop, false },
+	{ "GET", "/api/v1/sessions", &verb_list, api_session_list, true },
+	{ "GET", "/api/v1/sessions/*", &verb_read, api_session_get, true },
+	{ "DELETE", "/api/v1/sessions/*", &verb_delete, api_session_delete, false },
+	{ "POST", "/api/v1/sessions/*/retry", &verb_retry, api_session_retry, false },
+	{ "PUT", "/api/v1/sessions/*/pin", &verb_pin, api_session_pin, false },
+	{ "DELETE", "/api/v1/sessions/*/pin", &verb_pin, api_session_unpin, false },
+	{ "GET", "/api/v1/sessions/*/files/*", &verb_read, api_session_file, true },
+	{ "POST", "/api/v1/sessions/*/links", &verb_share, api_session_links, false },
+	{ "POST", "/api/v1/imports", &verb_import, api_import_begin, false },
+	{ "DELETE", "/api/v1/imports/*", &verb_import, api_import_cancel, false },
+	{ "PUT", "/api/v1/imports/*/files/*", &verb_import, api_import_add, false },
+	{ "POST", "/api/v1/imports/*/commit", &verb_import, api_import_commit, false },
+	{ "GET", "/shared/*/*", &verb_public, api_shared_file, false },
+	{ "GET", "/s/*", &verb_public, get_session_page, true },
+	{ "GET", "/api/v1/sessions/*/view", &verb_read, api_view_open, true },
+	{ "GET", "/api/v1/sessions/*/view/tile", &verb_read, api_view_tile, true },
+	{ "GET", "/api/v1/sessions/*/view/event", &verb_read, api_view_event, true },
+	{ "GET", "/api/v1/sessions/*/view/search", &verb_read, api_view_search, true },
+	{ "GET", "/api/v1/sessions/*/view/next", &verb_read, api_view_next, true },
+	{ "GET", "/api/v1/sessions/*/view/selection", &verb_read, api_view_selection, true },
+	{ "GET", "/api/v1/sessions/*/view/flame", &verb_read, api_view_flame, true },
+	{ "GET", "/api/v1/sessions/*/view/spread", &verb_read, api_view_spread, true },
+	{ "GET", "/api/v1/sessions/*/view/links", &verb_read, api_view_links, true },
+	{ "GET", "/api/v1/sessions/*/view/durations", &verb_read, api_view_durations, true },
+	{ "GET", "/api/v1/sessions/*/view/trace", &verb_read, api_view_trace, true },
+	{ "POST", "/api/v1/join-tokens", &verb_enrol, api_join_token, false },
+	{ "POST", "/api/v1/revocations", &verb_revoke, api_revoke, false },
+	{ "GET", "/api/v1/events", &verb_watch, get_events, false },
+	{ "GET", "/healthz", &verb_public, get_health, true },
+	{ "GET", "/readyz", &verb_public, get_ready, true },
+	{ "GET", "/metrics", &verb_metrics, get_metrics, true },
+	{ "GET", "/", &verb_public, get_page, true },
 };
 
 static bool route_matches(const char *pattern, const char *path, struct path_parts *parts)
@@ -299,7 +349,11 @@ void api_handle(struct http_req *req, void *arg)
 		known = true;
 		if (strcmp(routes[i].method, method))
 			continue;
-		guard_admit(api, req, &routes[i], &parts);
+		loop_turn_name(api->env.jobs->loop, (uintptr_t)routes[i].fn);
+		if (api->env.leader && !routes[i].reads)
+			api_answer_elsewhere(api, req);
+		else
+			guard_admit(api, req, &routes[i], &parts);
 		return;
 	}
 	if (known)

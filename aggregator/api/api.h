@@ -15,6 +15,7 @@ struct audit;
 struct captures;
 struct conf_list;
 struct control;
+struct enrol;
 struct http_req;
 struct imports;
 struct quotas;
@@ -45,12 +46,21 @@ struct api_env {
 	int64_t started_mono_ns;
 	struct access *access; /* who callers are */
 	struct audit *audit; /* NULL = none */
+	struct enrol *enrol; /* NULL = agents get no certificates here */
+	struct control *links; /* that revocations end */
 	struct limits_conf limits; /* of one caller */
 	bool has_tls; /* of HTTP */
 	const char *link_key; /* of link_key.h */
+	bool has_links; /* links lead to the store, not to this program */
 	const char *http_address; /* of the listener, for the Host headers that it accepts */
 	const struct conf_list *http_hosts; /* further names it accepts */
 	const char *perfetto_url, *xprof_url; /* where browsers have these; NULL or "" = nowhere */
+
+	const char
+		*replica; /* its name among several aggregators; NULL or "" = it is the only one */
+	/* A follower's: it answers reads, and names the leader to who wants more. The texts change, and are "" until they are
+	 * known. NULL: it leads. */
+	const char *leader, *leader_url;
 };
 
 struct api *api_new(const struct api_env *env);

@@ -44,6 +44,7 @@ struct route {
 	const char *path; /* '*' matches one part */
 	const struct verb *verb; /* who may */
 	api_fn fn;
+	bool reads; /* a follower answers it, too */
 };
 
 /* The parts of a path that '*' matched. */
@@ -81,6 +82,9 @@ void api_answer_store_err(struct http_req *req, const struct err *e); /* with th
  * fails now. */
 void api_answer_record_err(struct http_req *req, const struct err *e);
 
+/* A follower's answer to what only the leader knows or does: 307 to the leader; 503 while it is not known where that is. */
+void api_answer_elsewhere(struct api *api, struct http_req *req);
+
 /* captures.c */
 void api_capture_begin(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_snapshot_begin(struct api *api, struct http_req *req, const char *id, const char *name);
@@ -103,7 +107,7 @@ void api_answer_failure(struct api *api, struct http_req *req,
 void api_session_list(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_session_get(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_session_delete(struct api *api, struct http_req *req, const char *id, const char *name);
-/* Answers and returns true if this may be a capture of an earlier run that is not recovered yet. */
+/* Answers and returns true if this may be a capture of an earlier run that is not recovered yet, or one that the leader has. */
 bool api_refuse_unrecovered(struct api *api, struct http_req *req, const char *id);
 
 void api_session_retry(struct api *api, struct http_req *req, const char *id, const char *name);
@@ -123,6 +127,10 @@ void api_import_begin(struct api *api, struct http_req *req, const char *id, con
 void api_import_add(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_import_commit(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_import_cancel(struct api *api, struct http_req *req, const char *id, const char *name);
+
+/* enrolment.c */
+void api_join_token(struct api *api, struct http_req *req, const char *id, const char *name);
+void api_revoke(struct api *api, struct http_req *req, const char *id, const char *name);
 
 /* files.c */
 void api_session_file(struct api *api, struct http_req *req, const char *id, const char *name);

@@ -22,7 +22,7 @@
 
 #define JOB_BYTES	   ((uint64_t)32 << 20) /* for which one job goes on: others wait */
 #define READER_PATIENCE_NS (100 * NS_PER_MS) /* for which a job waits for the client */
-#define LINK_LIFE_NS	   (600 * NS_PER_S) /* of a link that a client is sent to at once */
+#define LINK_LIFE_NS	   (300 * NS_PER_S) /* of a link that a client is sent to at once */
 
 /* From the request to the last byte. */
 struct download {
@@ -292,7 +292,7 @@ static void run_find(void *arg)
 	struct download *d = arg;
 
 	d->rc = session_find_file(d->store, d->id, d->name, &d->file, &d->e);
-	if (!d->rc && d->wants_link && store_links(d->store))
+	if (!d->rc && d->wants_link && d->api->env.has_links)
 		d->rc = make_link(d);
 	else if (!d->rc && store_directory(d->store))
 		d->rc = open_object(d);

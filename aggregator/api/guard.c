@@ -304,7 +304,10 @@ static void done_marks(void *arg)
 {
 	struct admission *a = arg;
 
-	if (a->rc == ERR_NOT_FOUND) {
+	if (a->rc == ERR_NOT_FOUND && a->api->env.leader) {
+		api_answer_elsewhere(a->api, a->req);
+		admission_free(a);
+	} else if (a->rc == ERR_NOT_FOUND) {
 		refuse_hidden(a);
 	} else if (a->rc) {
 		api_answer_record_err(a->req, &a->e);

@@ -12,7 +12,7 @@
 #include "base/now.h"
 
 #define QUIET_NS   (40 * NS_PER_S)
-#define TURN_HOSTS 100 /* hosts that are written in one turn of the loop */
+#define TURN_HOSTS 100 /* hosts that are written in one turn of the loop at most */
 
 struct hosts_job {
 	struct registry *registry;
@@ -131,14 +131,15 @@ static bool write_turn(struct hosts_job *job)
 	size_t i = registry_index_after(job->registry, job->last);
 	size_t end = n - i > TURN_HOSTS ? i + TURN_HOSTS : n;
 
-	for (; i < end; i++) {
+	for (size_t first = i; i < end && (i == first || !loop_turn_is_over(job->jobs->loop));
+	     i++) {
 		if (job->last)
 			buf_add_str(&job->text, ",");
 		json_write(&job->text, host_json(hosts[i]), 0);
 		free(job->last);
 		job->last = xstrdup(hosts[i]->name);
 	}
-	return end == n;
+	return i == n;
 }
 
 /* The same of the named hosts; one that was forgotten meanwhile is left out. */

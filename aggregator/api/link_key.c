@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/api/link_key.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,28 +20,18 @@
 
 /* ---- the key ---- */
 
-/* Hexadecimal digits, which are base64, too. A kill leaves no half of it under its name. */
+/* Hexadecimal digits, which are base64, too. */
 static int write_key(const char *path, struct err *e)
 {
-	char *temp = xasprintf("%s.new", path);
 	char text[2 * KEY_BYTES + 1];
 	uint8_t random[KEY_BYTES];
-	int fd, rc = 0;
+	int rc;
 
 	random_bytes(random, sizeof(random));
 	hex_text(text, random, sizeof(random));
-	fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (fd < 0)
-		rc = err_errno(e, "%s", temp);
-	if (!rc)
-		rc = file_write_all(fd, text, strlen(text), temp, e);
-	if (!rc && (fsync(fd) || rename(temp, path)))
-		rc = err_errno(e, "%s", path);
-	if (fd >= 0)
-		close(fd);
+	rc = file_replace(path, 0600, text, strlen(text), e);
 	explicit_bzero(random, sizeof(random));
 	explicit_bzero(text, sizeof(text));
-	free(temp);
 	return rc;
 }
 

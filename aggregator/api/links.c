@@ -61,7 +61,7 @@ static int make_url(struct job *j, const char *run, const char *file, struct buf
 {
 	int rc = ERR_UNSUPPORTED;
 
-	if (store_links(j->store))
+	if (j->api->env.has_links)
 		rc = store_url(j, run, file, url, e);
 	return rc == ERR_UNSUPPORTED ? link_make(j->key, j->id, file, j->until_s, url, e) : rc;
 }

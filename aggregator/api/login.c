@@ -65,12 +65,16 @@ static json_t *principal_json(const struct principal *p, const char *csrf)
 void api_whoami(struct api *api, struct http_req *req, const char *id, const char *name)
 {
 	const char *csrf = NULL;
+	json_t *doc;
 
 	(void)id;
 	(void)name;
 	if (http_header(req, "Authorization") || !login_token(api, req, &csrf))
 		csrf = NULL;
-	api_answer_json(req, 200, principal_json(api_principal(req), csrf));
+	doc = principal_json(api_principal(req), csrf);
+	if (api->env.leader)
+		json_put_text(doc, "leader", api->env.leader_url);
+	api_answer_json(req, 200, doc);
 }
 
 /* ---- signing in ---- */

@@ -172,6 +172,12 @@ void metrics_write(const struct api_env *env, size_t pages, struct buf *out)
 	write_value(out, "tutti_uptime_seconds", "gauge",
 		    (uint64_t)((now_mono_ns() - env->started_mono_ns) / NS_PER_S),
 		    "Seconds since start.");
+	write_value(out, "tutti_leads", "gauge", !env->leader,
+		    "Whether this aggregator leads: always 1 where it is the only one.");
+	if (env->leader) {
+		write_turns(loop_turns(env->jobs->loop), out);
+		return;
+	}
 	write_value(out, "tutti_store_ready", "gauge", env->store->ready,
 		    "Whether captures are possible: the store takes writes.");
 	write_hosts(env, out);

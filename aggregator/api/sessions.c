@@ -211,7 +211,7 @@ void api_session_list(struct api *api, struct http_req *req, const char *id, con
 	j->after = copy_or_null(after);
 	j->limit = limit;
 	spaces_copy(&j->within, api_view_of(req));
-	if (j->within.all)
+	if (j->within.all && !api->env.leader)
 		j->quotas = quotas_json(api->env.quotas);
 	jobs_request(api->env.jobs, run_list, done_text, j);
 }
@@ -230,6 +230,10 @@ bool api_refuse_unrecovered(struct api *api, struct http_req *req, const char *i
 	const struct session_store *store = api->env.store;
 	struct err e;
 
+	if (api->env.leader) { /* it may be under way there */
+		api_answer_elsewhere(api, req);
+		return true;
+	}
 	if (store->listed && !session_store_has_left(store, id))
 		return false;
 	err_set(&e, ERR_BUSY,

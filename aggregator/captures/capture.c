@@ -370,6 +370,8 @@ static bool fail_unarmed(struct capture *c)
 
 		if (h->state != HOST_ARMING || h->needs_recording)
 			continue;
+		if (h->is_left)
+			continue; /* the next agent is asked */
 		if (failed++ == TURN_FAILURES)
 			return false;
 		capture_host_failed(h, REASON_UNRESPONSIVE, "the agent did not answer in time");

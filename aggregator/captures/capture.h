@@ -29,6 +29,8 @@
 
 #include <jansson.h>
 
+#include "proto/tutti/v1/ingest.pb-c.h"
+
 #include "json/json_text.h"
 #include "aggregator/fleet/registry.h"
 #include "aggregator/fleet/spaces.h"
@@ -115,10 +117,13 @@ struct capture_host {
 	/* of the last failed upload; NULL = none. A copy of the capture has none */
 	char *upload_error;
 	bool stored; /* the upload is durable in the store */
+	bool takes_grant; /* its agent has one file, and puts it by a grant that comes with the credit */
+	uint32_t crc32c; /* of that file */
 	bool was_granted; /* a grant for one of its files may have been given: it may be in the store */
 	bool was_found; /* an earlier aggregator stored it, and may have put warnings behind it */
 	unsigned int n_files; /* if stored; name_of_file() names them */
 	bool reported; /* HostResult has arrived */
+	bool was_unheard; /* its agent reported no file although it is stored, and was asked once more */
 	struct reported_file *reported_files;
 	unsigned int n_reported; /* 0: the agent reports no files */
 	uint8_t *
@@ -126,6 +131,7 @@ struct capture_host {
 	size_t observations_len;
 	/* session clock: if the broken link is not back by then, the host is lost; 0 = the link is up */
 	int64_t reconnect_by_ns;
+	bool is_left; /* its agent is being replaced, and the next one is asked for what that had not begun */
 	int64_t armed_late_ns; /* how long after T0 it was armed; 0 = in time */
 	int64_t t0_ns; /* of its own window, if a retry recorded it; 0 = the session's */
 	bool needs_recording; /* in a retry: the agent holds no file */
@@ -176,6 +182,9 @@ struct capture {
 	int64_t queued_until_ns;
 	/* session clock: until then a recovered capture waits for its hosts */
 	int64_t hold_until_ns;
+	/* session clock: until then it waits for agents that are being replaced; 0 = it does not */
+	int64_t replaced_until_ns;
+	int64_t check_at_ns; /* session clock: then one of them is waited for no more */
 	char waits_for[160]; /* in CAP_QUEUED: what it waits for, a sentence for people */
 	size_t position; /* in CAP_QUEUED: in the queue, from 1 on */
 	bool refine; /* by events, before the commit */
@@ -373,6 +382,19 @@ void captures_make_text(struct captures *cs, const struct spaces *within, json_t
 void capture_hold(struct capture *c);
 void capture_unhold(struct capture *c); /* NULL is fine */
 
+/*
+ * What makes the grants that go with upload credits, where hosts take one: `grant` ends in capture_host_send_credit(), now or
+ * later, with a grant or without; `used` is told that a host has put its file by it.
+ */
+struct capture_granter {
+	void (*grant)(void *arg, struct capture_host *h);
+	void (*used)(void *arg);
+	void *arg;
+};
+void captures_set_granter(struct captures *cs, const struct capture_granter *granter);
+void capture_host_send_credit(const struct capture_host *h,
+			      const Tutti__V1__Grant *grant); /* may be NULL */
+
 /* The store has begun to refuse grants, or may make them again: so many hosts may upload at once. */
 void captures_set_grants(struct captures *cs, bool are_made);
 
@@ -409,6 +431,12 @@ bool capture_host_has_ended(const struct capture_host *h);
 void capture_host_armed(struct capture_host *h, int64_t bound_ns, int64_t lead_ns);
 void capture_host_progress(struct capture_host *h, enum host_state state, uint64_t bytes_total,
 			   uint64_t bytes_done);
+
+/* Progress: a grant may go with the next credit, for the host's only file. */
+void capture_host_take_offer(struct capture_host *h, bool takes_grant, uint32_t crc32c);
+
+/* HostResult: the host's only file is in the store by such a grant. The commit looks whether it is. */
+void capture_host_put(struct capture_host *h, uint64_t bytes);
 
 /* Whether these are the host's files in the store, of which an agent that was restarted does not know. */
 bool capture_host_has_stored(const struct capture_host *h, uint64_t bytes, unsigned int n_files);

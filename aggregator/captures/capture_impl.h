@@ -48,6 +48,7 @@ struct captures {
 	struct host_queue granted; /* sorted by credit_until_ns */
 	unsigned int n_granted;
 	bool many_credits; /* bytes of files do not pass through this program */
+	struct capture_granter granter;
 	struct loop_timer credit_timer;
 	/* look-ups of sessions that agents hold and that are not in memory */
 	struct held_lookups lookups;
@@ -130,6 +131,13 @@ void capture_fail_unreachable(struct capture *c); /* the hosts without an agent 
 /* Calls and drops the watches of capture_when_durable(). */
 void capture_notify_durable(struct capture *c, const struct err *not_durable);
 
+/* ---- host.c: agents that are being replaced ---- */
+
+/* The time that is left for another agent of the host to connect; 0 = none is expected. */
+int64_t capture_host_replaced_within_ns(const struct capture_host *h);
+void capture_host_await_agent(struct capture_host *h,
+			      int64_t within_ns); /* then the host is lost */
+
 /* ---- queue.c ---- */
 
 /* A capture that c's caller can share, or NULL. */
@@ -138,6 +146,8 @@ struct capture *capture_find_shared(const struct capture *c);
 /* The shared capture waits as long as either caller allows. */
 void capture_queue_extend(struct capture *shared, const struct capture *c, int64_t wait_ns);
 
+/* A new capture waits for agents that are being replaced, if it may wait. */
+void capture_queue_await_replaced(struct capture *c, int64_t wait_ns);
 bool capture_queue_must_wait(struct capture *c); /* sets c->waits_for if so */
 
 /* Whether the capture waits for hosts to connect after a restart; sets c->waits_for if so. */

@@ -7,6 +7,8 @@
  */
 #include "aggregator/captures/capture_impl.h"
 
+#include <string.h>
+
 #include "aggregator/fleet/messages.h"
 #include "base/log.h"
 #include "base/now.h"
@@ -33,14 +35,31 @@ static void start_credit(struct capture_host *h)
 	TAILQ_INSERT_TAIL(&cs->granted, h, credits);
 }
 
-static void send_credit(struct capture_host *h)
+void capture_host_send_credit(const struct capture_host *h, const Tutti__V1__Grant *grant)
 {
 	struct buf message = BUF_INIT;
 
 	message_upload(&message, h->capture->session, h->capture->last_ns,
-		       !h->capture->captures->many_credits);
+		       !h->capture->captures->many_credits, grant);
 	capture_host_send(h, &message);
+	if (grant)
+		explicit_bzero(message.data, message.len);
 	buf_release(&message);
+}
+
+static void send_credit(struct capture_host *h)
+{
+	const struct captures *cs = h->capture->captures;
+
+	if (cs->many_credits && h->takes_grant && cs->granter.grant)
+		cs->granter.grant(cs->granter.arg, h);
+	else
+		capture_host_send_credit(h, NULL);
+}
+
+void captures_set_granter(struct captures *cs, const struct capture_granter *granter)
+{
+	cs->granter = *granter;
 }
 
 static void grant_credits(struct captures *cs)

@@ -248,13 +248,18 @@ static void fail_predecessors(struct captures *cs, const struct host *host)
 	}
 }
 
-static void host_disconnected(struct capture_host *h, const void *arg)
+int64_t capture_host_replaced_within_ns(const struct capture_host *h)
+{
+	const struct host *host = registry_find(h->capture->captures->env.registry, h->name);
+
+	return host ? host_replaced_within_ns(host) : 0;
+}
+
+void capture_host_await_agent(struct capture_host *h, int64_t within_ns)
 {
 	struct capture *c = h->capture;
-	int64_t by_ns = captures_now(c->captures) + c->captures->env.patience->lost_ns;
+	int64_t by_ns = captures_now(c->captures) + within_ns;
 
-	(void)arg;
-	capture_host_drop_credit(h);
 	/* A recovered capture has a longer time for that. */
 	if (h->reconnect_by_ns < by_ns)
 		h->reconnect_by_ns = by_ns;
@@ -262,6 +267,17 @@ static void host_disconnected(struct capture_host *h, const void *arg)
 		c->next_reconnect_by_ns = h->reconnect_by_ns;
 		capture_wake(c);
 	}
+}
+
+static void host_disconnected(struct capture_host *h, const void *arg)
+{
+	int64_t lost_ns = h->capture->captures->env.patience->lost_ns;
+	int64_t replaced_ns = capture_host_replaced_within_ns(h);
+
+	(void)arg;
+	capture_host_drop_credit(h);
+	h->is_left = replaced_ns > 0 && h->state <= HOST_ARMED && !h->stored;
+	capture_host_await_agent(h, replaced_ns > lost_ns ? replaced_ns : lost_ns);
 }
 
 void captures_host_disconnected(struct captures *cs, const char *host, uint64_t instance)
@@ -301,6 +317,28 @@ out:
 	buf_release(&message);
 }
 
+/* What was asked of an agent that had not begun to record is asked of its successor: what is left of the window. */
+static void take_unbegun(struct captures *cs, const struct host *host)
+{
+	struct capture *c;
+
+	TAILQ_FOREACH (c, &cs->all, entry) {
+		struct capture_host *h = capture_find_host_by_name(c, host->name);
+
+		if (!h || !h->is_left || !is_open(h) || capture_is_retry(c))
+			continue;
+		h->is_left = false;
+		if (h->instance == host->instance)
+			continue; /* the same agent again, or the next one with the request in its spool */
+		h->instance = host->instance;
+		h->state = HOST_ARMING;
+		if (c->state < CAP_ARMING)
+			continue;
+		c->arm_by_ns = capture_arm_by(c, c->t0_ns);
+		capture_wake(c);
+	}
+}
+
 /* A restarted agent may hold what its predecessor recorded. */
 void captures_host_connected(struct captures *cs, struct host *host)
 {
@@ -313,6 +351,7 @@ void captures_host_connected(struct captures *cs, struct host *host)
 		if (h && is_open(h))
 			h->instance = host->instance;
 	}
+	take_unbegun(cs, host);
 	for_each_open(cs, host->name, host->instance, host_connected, host);
 	fail_predecessors(cs, host);
 	capture_queue_schedule(cs); /* a recovered capture may have waited for this host */
@@ -373,6 +412,12 @@ void capture_host_progress(struct capture_host *h, enum host_state state, uint64
 		capture_queue_schedule(h->capture->captures);
 	}
 	capture_notify(h->capture);
+}
+
+void capture_host_take_offer(struct capture_host *h, bool takes_grant, uint32_t crc32c)
+{
+	h->takes_grant = takes_grant;
+	h->crc32c = crc32c;
 }
 
 bool capture_host_has_stored(const struct capture_host *h, uint64_t bytes, unsigned int n_files)
@@ -436,6 +481,18 @@ void capture_host_upload_ended(struct capture_host *h, const char *error)
 	capture_host_drop_credit(h);
 }
 
+void capture_host_put(struct capture_host *h, uint64_t bytes)
+{
+	const struct captures *cs = h->capture->captures;
+
+	if (!cs->env.by_grants || h->stored || !is_open(h))
+		return;
+	capture_host_stored(h, bytes, 1);
+	capture_host_upload_ended(h, NULL);
+	if (cs->granter.used)
+		cs->granter.used(cs->granter.arg);
+}
+
 /* "uncalibrated" comes first: without it, readers would trust the times of the file. */
 static void set_uncalibrated(struct capture_host *h)
 {
@@ -448,11 +505,30 @@ static void set_uncalibrated(struct capture_host *h)
 	free(detail);
 }
 
+/* The agent reports no file, and all of it is stored: the reply to its upload was lost. Asked for the file once more, it
+ * hears that and reports anew. */
+static void handle_unheard(struct capture_host *h, const char *reason, const char *detail)
+{
+	if (may_hold_file(reason) && !h->was_unheard) {
+		h->was_unheard = true;
+		capture_host_drop_credit(h); /* the agent has used it */
+		capture_host_request_credit(h);
+		return;
+	}
+	capture_host_failed(h, REASON_TIMEOUT,
+			    "its file is stored, and the agent reports none: %s%s%s", reason,
+			    *detail ? ": " : "", detail);
+}
+
 void capture_host_result(struct capture_host *h, bool has_file, const char *reason,
 			 const char *detail)
 {
 	if (!is_open(h))
 		return;
+	if (!has_file && h->stored) {
+		handle_unheard(h, reason, detail);
+		return;
+	}
 	h->reported = true;
 	if (has_file && !h->stored) {
 		capture_host_failed(h, REASON_UPLOAD,

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "aggregator/evidence/notes.h"
+#include "aggregator/sessions/session_store.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -51,18 +52,38 @@ static struct capture_host *find_smallest(struct capture *c)
 	return smallest;
 }
 
+struct owned {
+	struct store *store;
+	const struct capture *copy;
+};
+
+/* An aggregator that was frozen may not know that another one has ended the session: its manifest has the file's checksum. */
+static int check_owner(void *arg, struct err *e)
+{
+	const struct owned *o = arg;
+
+	return session_check_owner(o->store, o->copy->session, o->copy->captures->env.store->nonce,
+				   e);
+}
+
 /* A failure to add warnings does not fail the commit: the manifest has them, too. But the manifest also needs
  * the file's size, so an unknown size is an error. `*crc32c` as for notes_put(), or NULL. */
 static int put(struct store *s, struct capture *copy, struct capture_host *h, char *const *texts,
 	       size_t n, uint32_t *crc32c, struct err *e)
 {
 	char key[SESSION_KEY_BYTES], name[NAME_FILE_BYTES];
+	struct owned owned = { s, copy };
+	const struct notes_file file = { .store = s,
+					 .key = key,
+					 .spool = copy->captures->env.spool,
+					 .may_replace = check_owner,
+					 .arg = &owned };
 	uint64_t size = h->n_reported == 1 ? h->reported_files[0].bytes : h->bytes;
 	int rc;
 
 	name_of_file(h->name, 1, name);
 	session_file_key(copy->session, copy->run, name, key);
-	rc = notes_put(s, copy->captures->env.spool, key, texts, n, &size, crc32c, e);
+	rc = notes_put(&file, texts, n, &size, crc32c, e);
 	if (!size)
 		return rc;
 	if (rc)

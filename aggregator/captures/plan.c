@@ -331,11 +331,27 @@ void capture_hold_end(struct capture *c, bool is_held)
 
 static bool is_unreachable(const struct capture_host *h)
 {
-	return !h->instance;
+	return !h->instance && !h->reconnect_by_ns;
+}
+
+/* An agent that is being replaced is armed when the next one connects. */
+static void await_replaced(struct capture *c)
+{
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		struct capture_host *h = &c->hosts[i];
+		int64_t within_ns = h->instance || capture_host_has_ended(h)
+					    ? 0
+					    : capture_host_replaced_within_ns(h);
+
+		h->is_left = within_ns > 0;
+		if (h->is_left)
+			capture_host_await_agent(h, within_ns);
+	}
 }
 
 void capture_fail_unreachable(struct capture *c)
 {
+	await_replaced(c);
 	capture_fail_hosts(c, is_unreachable, REASON_UNREACHABLE, "the agent is not connected");
 }
 
@@ -397,6 +413,7 @@ int capture_begin(struct captures *cs, const struct capture_request *req, struct
 	}
 	if (cs->env.admit)
 		rc = cs->env.admit(cs->env.admit_arg, c->run, e);
+	capture_queue_await_replaced(c, req->wait_ns);
 	if (!rc && (c->by_step || capture_queue_must_wait(c)))
 		rc = capture_queue_enter(c, req->wait_ns, e);
 	if (rc) {

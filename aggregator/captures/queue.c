@@ -21,6 +21,7 @@
 /* delay of a check, since many hosts become free at the same time */
 #define CHECK_DELAY_NS (10 * NS_PER_MS)
 #define WAIT_NS	       (600 * NS_PER_S) /* the default of wait_ns */
+#define REPLACED_NS    (60 * NS_PER_S) /* the longest wait for agents that are being replaced */
 #define BETWEEN_NS     (500 * NS_PER_MS) /* a profiler needs this long between two captures */
 
 /* ---- shared captures ---- */
@@ -216,6 +217,40 @@ bool capture_queue_waits_for_hosts(struct capture *c)
 	return false;
 }
 
+/* The window of a snapshot is over, an open-ended one begins now, and a caller with a deadline has no time to lose. */
+void capture_queue_await_replaced(struct capture *c, int64_t wait_ns)
+{
+	if (wait_ns >= 0 && !c->snapshot && !c->open_ended && !c->by_step && !c->commit_by_ns)
+		c->replaced_until_ns = captures_now(c->captures) + REPLACED_NS;
+}
+
+/* So that a rolling update costs captures some seconds, and none of them a host. */
+static bool waits_for_replaced(struct capture *c)
+{
+	int64_t now_ns = captures_now(c->captures);
+	size_t at = 0;
+
+	if (now_ns >= c->replaced_until_ns || !registry_expects_agents(c->captures->env.registry))
+		return false;
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		const struct host *host = registry_find_next(c->captures->env.registry, &at,
+							     c->hosts[i].name);
+		int64_t left_ns = host && !capture_host_has_ended(&c->hosts[i])
+					  ? host_replaced_within_ns(host)
+					  : 0;
+
+		if (!left_ns)
+			continue;
+		c->check_at_ns = now_ns + left_ns;
+		if (c->replaced_until_ns < c->check_at_ns)
+			c->check_at_ns = c->replaced_until_ns;
+		snprintf(c->waits_for, sizeof(c->waits_for),
+			 "the agent of %.50s, which is being replaced", c->hosts[i].name);
+		return true;
+	}
+	return false;
+}
+
 bool capture_queue_must_wait(struct capture *c)
 {
 	struct captures *cs = c->captures;
@@ -236,7 +271,7 @@ bool capture_queue_must_wait(struct capture *c)
 			 "one of the %d captures under way to end", LIMIT_CAPTURES);
 		return true;
 	}
-	return capture_queue_waits_for_hosts(c);
+	return waits_for_replaced(c) || capture_queue_waits_for_hosts(c);
 }
 
 /* ---- the queue ---- */
@@ -264,6 +299,7 @@ static void reset_hosts(struct capture *c)
 		h->state = HOST_ARMING;
 		h->instance = 0;
 		h->reconnect_by_ns = 0;
+		h->is_left = false;
 		h->reason = h->detail = "";
 	}
 }
@@ -384,6 +420,8 @@ static void schedule_check(struct captures *cs)
 			next_ns = c->queued_until_ns;
 		if (c->hold_until_ns > now_ns && c->hold_until_ns < next_ns)
 			next_ns = c->hold_until_ns;
+		if (c->check_at_ns > now_ns && c->check_at_ns < next_ns)
+			next_ns = c->check_at_ns;
 		if (waits_for_step(c) && capture_step_wake_ns(c) < next_ns)
 			next_ns = capture_step_wake_ns(c);
 	}

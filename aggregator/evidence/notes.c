@@ -37,40 +37,42 @@ static int ends_with(int fd, uint64_t size, const struct buf *notes, bool *yes, 
 }
 
 /* Makes a copy of the first `size` bytes with the warnings at its end, since a store takes only whole objects. */
-static int put_copy(struct store *s, const char *spool, const char *key, int fd, uint64_t size,
-		    const struct buf *notes, struct err *e)
+static int put_copy(const struct notes_file *f, int fd, uint64_t size, const struct buf *notes,
+		    struct err *e)
 {
 	struct store_put put = {
-		.key = key,
-		.fd = file_open_nameless(spool),
+		.key = f->key,
+		.fd = file_open_nameless(f->spool),
 		.len = size + notes->len,
 		.deadline_mono_ns = store_within(STORE_FILE_PATIENCE_NS),
 	};
 	int rc;
 
 	if (put.fd < 0)
-		return err_errno(e, "a copy in %s", spool);
+		return err_errno(e, "a copy in %s", f->spool);
 	rc = file_copy(fd, put.fd, size, "the file", e);
 	if (!rc)
 		rc = file_write_all(put.fd, notes->data, notes->len, "the copy of the file", e);
+	if (!rc && f->may_replace)
+		rc = f->may_replace(f->arg, e);
 	if (!rc)
-		rc = store_put(s, &put, NULL, e);
+		rc = store_put(f->store, &put, NULL, e);
 	close(put.fd);
 	return rc;
 }
 
 /* A put that fails may have taken place; or there are other warnings still, and `*size` is unknown then, too. */
-static int put_certainly(struct store *s, const char *spool, const char *key, int fd,
-			 const struct buf *notes, uint64_t *size, struct err *e)
+static int put_certainly(const struct notes_file *f, int fd, const struct buf *notes,
+			 uint64_t *size, struct err *e)
 {
 	uint64_t with_notes = *size + notes->len;
 	struct store_stat st = { 0 };
 	struct err unknown;
-	int rc = put_copy(s, spool, key, fd, *size, notes, e);
+	int rc = put_copy(f, fd, *size, notes, e);
 
 	if (!rc)
 		*size = with_notes;
-	else if (store_stat(s, key, store_within(STORE_PATIENCE_NS), &st, &unknown) ||
+	else if (store_stat(f->store, f->key, store_within(STORE_PATIENCE_NS), &st, &unknown) ||
 		 (st.size != *size && st.size != with_notes))
 		*size = 0;
 	else
@@ -78,14 +80,15 @@ static int put_certainly(struct store *s, const char *spool, const char *key, in
 	return rc;
 }
 
-int notes_put(struct store *s, const char *spool, const char *key, char *const *texts, size_t n,
-	      uint64_t *size, uint32_t *sum, struct err *e)
+int notes_put(const struct notes_file *f, char *const *texts, size_t n, uint64_t *size,
+	      uint32_t *sum, struct err *e)
 {
 	const uint64_t without_notes = *size;
 	struct buf notes = BUF_INIT;
 	bool has_them = false;
 	uint64_t found;
-	int fd, rc = store_open_fd(s, key, store_within(STORE_FILE_PATIENCE_NS), &fd, &found, e);
+	int fd, rc = store_open_fd(f->store, f->key, store_within(STORE_FILE_PATIENCE_NS), &fd,
+				   &found, e);
 
 	if (rc) {
 		*size = rc == ERR_NOT_FOUND ? *size : 0;
@@ -98,7 +101,7 @@ int notes_put(struct store *s, const char *spool, const char *key, char *const *
 	if (has_them)
 		*size = found;
 	else if (!rc)
-		rc = put_certainly(s, spool, key, fd, &notes, size, e);
+		rc = put_certainly(f, fd, &notes, size, e);
 	close(fd);
 	if (sum && *size == without_notes + notes.len)
 		*sum = crc32c(*sum, notes.data, notes.len);

@@ -13,14 +13,23 @@ struct store;
 /* All warnings of a file together are shorter. */
 #define NOTES_MAX_BYTES (1 << 20)
 
+struct notes_file {
+	struct store *store;
+	const char *key;
+	const char *spool; /* folder in which the file is made anew */
+	/* called right before the file is replaced: an error keeps it as it is; or NULL */
+	int (*may_replace)(void *arg, struct err *e);
+	void *arg;
+};
+
 /*
- * Puts the warnings (n texts, 0 is fine) behind the XSpace under `key`: an XSpace at the end of another one adds its
+ * Puts the warnings (n texts, 0 is fine) behind the XSpace under the key: an XSpace at the end of another one adds its
  * warnings. Those that an earlier call left there go; a file that has exactly these stays as it is. `*size` is the size
  * without any warnings. It becomes the real size, also after a failure; 0 if that is unknown because it is not certain
  * whether a put took place. `*crc32c`, if there is one, is that of the file without warnings, and becomes that of the
- * file, which is made in the folder `spool`.
+ * file.
  */
-MUST_CHECK int notes_put(struct store *s, const char *spool, const char *key, char *const *texts,
-			 size_t n, uint64_t *size, uint32_t *crc32c, struct err *e);
+MUST_CHECK int notes_put(const struct notes_file *f, char *const *texts, size_t n, uint64_t *size,
+			 uint32_t *crc32c, struct err *e);
 
 #endif

@@ -55,7 +55,8 @@ void message_cancel(struct buf *out, const char *session)
 	message_pack(out, &m);
 }
 
-void message_upload(struct buf *out, const char *session, int64_t deadline_ns, bool at_once)
+void message_upload(struct buf *out, const char *session, int64_t deadline_ns, bool at_once,
+		    const Tutti__V1__Grant *grant)
 {
 	Tutti__V1__Upload upload = TUTTI__V1__UPLOAD__INIT;
 	message m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
@@ -63,6 +64,7 @@ void message_upload(struct buf *out, const char *session, int64_t deadline_ns, b
 	upload.session = (char *)session;
 	upload.deadline_ns = deadline_ns;
 	upload.at_once = at_once;
+	upload.grant = (Tutti__V1__Grant *)grant;
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_UPLOAD;
 	m.upload = &upload;
 	message_pack(out, &m);

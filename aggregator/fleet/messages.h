@@ -17,7 +17,8 @@ void message_welcome(struct buf *out, uint64_t clock_epoch, int probe_port, uint
 		     const struct siphash_key *key, uint64_t term);
 void message_stop(struct buf *out, const char *session, int64_t t1_ns, int64_t gather_by_ns);
 void message_cancel(struct buf *out, const char *session);
-void message_upload(struct buf *out, const char *session, int64_t deadline_ns, bool at_once);
+void message_upload(struct buf *out, const char *session, int64_t deadline_ns, bool at_once,
+		    const Tutti__V1__Grant *grant); /* may be NULL */
 void message_step_watch(struct buf *out, int64_t for_ns, int64_t gap_ns);
 void message_release(struct buf *out, const char *session);
 void message_poke(struct buf *out);

@@ -41,6 +41,7 @@ struct registry {
 	struct outbox outbox;
 	struct host **hosts; /* sorted by name */
 	size_t n, cap;
+	size_t n_leaving; /* hosts with back_within_ns */
 	struct host *slots[SLOTS];
 	struct registry_peer **peers; /* sorted by address */
 	size_t n_peers, peers_cap;
@@ -304,6 +305,7 @@ void registry_remove(struct registry *r, struct host *h)
 {
 	size_t i = index_of(r, h->name);
 
+	host_set_back_within(h, 0);
 	r->n--;
 	memmove(&r->hosts[i], &r->hosts[i + 1], (r->n - i) * sizeof(struct host *));
 	host_free(h);
@@ -402,6 +404,16 @@ int registry_find_place(struct registry *r, const char *address, int64_t now_rea
 				   LIMIT_HOSTS);
 }
 
+/* A host whose agent has stopped on purpose is not lost: it is kept only while another agent may follow. */
+static bool is_to_be_kept(const struct host *h, int64_t now_real_ns)
+{
+	if (h->control)
+		return true;
+	if (h->back_within_ns)
+		return host_replaced_within_ns(h) > 0;
+	return now_real_ns - h->seen_real_ns < REGISTRY_KEEP_LOST_NS;
+}
+
 size_t registry_forget_lost(struct registry *r, int64_t now_real_ns)
 {
 	size_t forgotten = 0;
@@ -409,7 +421,7 @@ size_t registry_forget_lost(struct registry *r, int64_t now_real_ns)
 	for (size_t i = r->n; i-- > 0;) {
 		struct host *h = r->hosts[i];
 
-		if (h->control || now_real_ns - h->seen_real_ns < REGISTRY_KEEP_LOST_NS)
+		if (is_to_be_kept(h, now_real_ns))
 			continue;
 		log_info("AGG-HOST-FORGOTTEN", "host=%s", h->name);
 		registry_remove(r, h);
@@ -441,6 +453,30 @@ void host_set_control(struct host *h, struct rpc_call *control)
 	host_drop_unsent(h);
 	h->control = control;
 	h->pods_told = 0;
+	if (control)
+		host_set_back_within(h, 0);
+	else
+		host_set_back_within(h, h->back_within_ns); /* from now on */
+}
+
+void host_set_back_within(struct host *h, int64_t within_ns)
+{
+	h->registry->n_leaving -= h->back_within_ns != 0;
+	h->back_within_ns = within_ns;
+	h->back_by_mono_ns = now_mono_ns() + within_ns;
+	h->registry->n_leaving += within_ns != 0;
+}
+
+bool registry_expects_agents(const struct registry *r)
+{
+	return r->n_leaving;
+}
+
+int64_t host_replaced_within_ns(const struct host *h)
+{
+	int64_t left_ns = h->back_within_ns ? h->back_by_mono_ns - now_mono_ns() : 0;
+
+	return left_ns > 0 ? left_ns : 0;
 }
 
 struct host *const *registry_hosts(const struct registry *r, size_t *n)

@@ -67,6 +67,8 @@ struct host {
 	uint64_t
 		pods_told; /* what its agent was told of pods last, as a number; 0 = nothing (aggregator/pods) */
 	int64_t seen_real_ns; /* of the last message or probe, Unix ns */
+	int64_t back_within_ns; /* its agent has said Leaving: the next one connects so soon; 0 = it has not */
+	int64_t back_by_mono_ns; /* so long after that message, or after the end of that agent's link */
 	const char **label_keys, **label_values;
 	size_t n_labels;
 	struct host_clock clock;
@@ -140,6 +142,14 @@ void host_clear_held(struct host *h);
 const struct host_held *host_find_held(const struct host *h, const char *session); /* or NULL */
 /* also renews the key; probes with the old ones get no answer */
 void host_renew_cookie(struct host *h);
+
+/* The time that is left for another agent of the host to connect; 0 = its agent is not being replaced, or that took
+ * too long. */
+int64_t host_replaced_within_ns(const struct host *h);
+void host_set_back_within(struct host *h,
+			  int64_t within_ns); /* its agent has said Leaving; 0 = no more */
+bool registry_expects_agents(
+	const struct registry *r); /* whether any host's agent has, and is not back */
 
 /* Sets the host's link, NULL = none. Messages that the old link did not send yet are dropped. */
 void host_set_control(struct host *h, struct rpc_call *control);

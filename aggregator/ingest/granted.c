@@ -33,20 +33,23 @@ static bool are_made(struct ingest *in)
 }
 
 /* Of a session that is retried, and of an aggregator before this one, there may be files. */
-static bool is_first_of(const struct capture_host *h)
+bool granted_is_first(const struct capture_host *h)
 {
-	return h && !h->was_granted && h->capture->revision == 1;
+	return !h->was_granted && h->capture->revision == 1;
 }
 
 int granted_begin(struct upload *u, const Tutti__V1__UploadBegin *b, struct err *e)
 {
+	const struct capture_host *h;
+
 	if (!b->grants || !are_made(u->ingest))
 		return 0;
 	if (b->n_crc32c != u->n_files || b->put > u->n_files)
 		return err_set(e, ERR_INVALID, "%zu checksums and %u put files, but %u files",
 			       b->n_crc32c, b->put, u->n_files);
 	u->by_grants = true;
-	u->is_first = is_first_of(upload_waiting_host(u));
+	h = upload_waiting_host(u);
+	u->is_first = h && granted_is_first(h);
 	u->crc32c = xcalloc(u->n_files, sizeof(*u->crc32c));
 	memcpy(u->crc32c, b->crc32c, u->n_files * sizeof(*u->crc32c));
 	u->n_left = u->n_files - b->put;
@@ -129,20 +132,27 @@ static void run_next(void *arg)
 
 /* ---- on the loop ---- */
 
+Tutti__V1__Grant granted_message_of(const struct store_grant *g, unsigned int file)
+{
+	Tutti__V1__Grant m = TUTTI__V1__GRANT__INIT;
+
+	m.file = file;
+	m.method = (char *)g->method;
+	m.url = g->url;
+	m.headers = (char **)g->headers;
+	while (m.n_headers < STORE_GRANT_HEADERS && g->headers[m.n_headers])
+		m.n_headers++;
+	m.life_ns = g->life_ns;
+	return m;
+}
+
 static void send_grant(struct upload *u)
 {
 	Tutti__V1__UploadReply reply = TUTTI__V1__UPLOAD_REPLY__INIT;
-	Tutti__V1__Grant grant = TUTTI__V1__GRANT__INIT;
+	Tutti__V1__Grant grant = granted_message_of(&u->grant, u->n_left);
 	uint8_t *data;
 	size_t len;
 
-	grant.file = u->n_left;
-	grant.method = (char *)u->grant.method;
-	grant.url = u->grant.url;
-	grant.headers = u->grant.headers;
-	while (grant.n_headers < STORE_GRANT_HEADERS && u->grant.headers[grant.n_headers])
-		grant.n_headers++;
-	grant.life_ns = u->grant.life_ns;
 	reply.grant = &grant;
 	len = tutti__v1__upload_reply__get_packed_size(&reply);
 	data = xmalloc(len);

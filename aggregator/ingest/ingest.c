@@ -89,13 +89,22 @@ static struct ingest_files files_of(const struct upload *u)
 				      .n = u->n_files };
 }
 
+/* An aggregator that was frozen does not know yet that another one has the session, and has committed the same file. */
+static bool is_own(const struct upload *u)
+{
+	struct err e;
+
+	return !u->is_lost &&
+	       !session_check_owner(u->store, u->session, u->ingest->env.store->nonce, &e);
+}
+
 static void run_remove(void *arg)
 {
 	struct upload *u = arg;
 	const struct ingest_files files = files_of(u);
 	struct err e;
 
-	if (!u->is_lost) {
+	if (is_own(u)) {
 		u->has_left_files = !ingest_files_remove(&files);
 	} else if (session_remove_orphans(u->store, u->session, u->run, &e)) {
 		log_error("AGG-STORE", "session=%s action=remove reason=\"%s\"", u->session, e.msg);
@@ -371,6 +380,11 @@ static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, st
 	struct capture *c = capture_find(u->ingest->env.captures, b->session);
 	struct capture_host *h;
 
+	if (u->ingest->env.needs_certificate && strcmp(rpc_identity(u->call), b->host) != 0) {
+		err_set(e, ERR_DENIED, "the certificate is for '%.60s', not for host '%.60s'",
+			rpc_identity(u->call), b->host);
+		return RPC_PERMISSION_DENIED;
+	}
 	if (!c && !u->ingest->env.store->ready) {
 		err_set(e, ERR_BUSY, "the store is not ready: %s",
 			u->ingest->env.store->not_ready.msg);
@@ -557,6 +571,7 @@ static void on_capture(void *arg, struct capture *c)
 		return;
 	sweep(in, c->session);
 	open_grants_end(in, c);
+	credits_end(in, c);
 }
 
 int ingest_new(struct ingest **out, const struct ingest_env *env, struct err *e)
@@ -574,6 +589,7 @@ int ingest_new(struct ingest **out, const struct ingest_env *env, struct err *e)
 	TAILQ_INIT(&in->to_revoke);
 	TAILQ_INIT(&in->late);
 	captures_watch(env->captures, on_capture, in);
+	credits_start(in);
 	loop_timer_in(env->loop, &in->sweep, 2 * STALE_NS, on_stale, in);
 	late_start(in);
 	*out = in;
@@ -587,6 +603,7 @@ void ingest_free(struct ingest *in)
 	loop_timer_cancel(in->env.loop, &in->sweep);
 	while (!TAILQ_EMPTY(&in->uploads))
 		upload_free(TAILQ_FIRST(&in->uploads));
+	credits_stop(in);
 	open_grants_stop(in);
 	late_stop(in);
 	free(in);

@@ -40,6 +40,7 @@ struct ingest_env {
 	struct captures *captures;
 	const char *spool; /* directory for uploads under way */
 	ingest_check check;
+	bool needs_certificate; /* every agent must have one, of its host */
 	bool by_grants; /* agents put files into the store themselves, if they can */
 };
 

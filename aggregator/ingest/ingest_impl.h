@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared only by ingest.c (calls, chunks), granted.c (files that agents put into the store themselves), open_grants.c and late.c. */
+/* Shared only by ingest.c (calls, chunks), granted.c (files that agents put into the store themselves), credits.c, open_grants.c and
+ * late.c. */
 #ifndef AGGREGATOR_INGEST_INGEST_IMPL_H
 #define AGGREGATOR_INGEST_INGEST_IMPL_H
 
@@ -19,7 +20,10 @@ struct late_files;
 struct open_grant;
 struct open_session;
 
+struct credit;
+
 TAILQ_HEAD(open_grant_list, open_grant);
+TAILQ_HEAD(credit_list, credit);
 
 /* a grant's: a request must begin within that; the agent asks right before it */
 #define GRANT_LIFE_NS (120 * NS_PER_S)
@@ -75,6 +79,8 @@ struct ingest {
 	TAILQ_HEAD(, open_session) open_sessions;
 	struct open_grant_list to_revoke;
 	bool is_revoking; /* a worker has some */
+	struct credit_list credits; /* that wait for their grants */
+	bool is_granting; /* a worker makes some */
 	int64_t no_grants_until_ns; /* CLOCK_MONOTONIC; 0 = the store has refused none */
 	struct loop_timer sweep; /* removes what an earlier aggregator left */
 };
@@ -100,6 +106,20 @@ bool granted_go_on(struct upload *u);
 bool granted_message(struct upload *u, const struct rpc_msg *msg); /* UploadPut; false as above */
 
 void granted_end(struct upload *u); /* before the upload is freed */
+
+/* Whether nothing was put for the host, as far as this aggregator knows. */
+bool granted_is_first(const struct capture_host *h);
+
+/* The message of a grant for file `file` of a host, which borrows the grant's texts. */
+Tutti__V1__Grant granted_message_of(const struct store_grant *g, unsigned int file);
+
+/* ---- credits.c: grants that go with upload credits, for hosts with one file ---- */
+
+void credits_start(struct ingest *in);
+void credits_stop(struct ingest *in); /* no worker has any */
+
+/* The capture has ended: files of hosts without one may still come by grants. */
+void credits_end(struct ingest *in, const struct capture *c);
 
 /* ---- open_grants.c: of stores whose grants do not end by themselves (store_revokes()); else nothing ---- */
 

@@ -22,7 +22,7 @@ struct keeper {
 	struct keeper_opts opts;
 	struct store *store;
 	struct loop_timer expiry;
-	char leader[512]; /* keeper_leader() */
+	struct leader leader;
 	bool is_done; /* the worker has ended */
 	bool is_over; /* `lost` was called */
 
@@ -65,16 +65,32 @@ static void on_expiry(void *arg)
 		loop_timer_at(k->opts.loop, &k->expiry, until_ns, on_expiry, k);
 }
 
+/* Browsers and commands are sent there: a URL with anything but printable letters is not one. */
+static void note_leader(struct leader *leader, const json_t *record)
+{
+	const char *url = json_get_text(record, "url");
+
+	snprintf(leader->replica, sizeof(leader->replica), "%s", json_get_text(record, "replica"));
+	leader->url[0] = '\0';
+	if (strlen(url) >= sizeof(leader->url) ||
+	    (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0))
+		return;
+	for (const char *c = url; *c; c++) {
+		if (*c <= ' ' || *c >= 0x7f)
+			return;
+	}
+	snprintf(leader->url, sizeof(leader->url), "%.*s", (int)strcspn(url, "?#"), url);
+	for (size_t len = strlen(leader->url); len && leader->url[len - 1] == '/'; len--)
+		leader->url[len - 1] = '\0';
+}
+
 static void take_news(void *arg)
 {
 	struct news *n = arg;
 	struct keeper *k = n->keeper;
 
 	if (n->kind == NEWS_LEADER) {
-		snprintf(k->leader, sizeof(k->leader), "%s leads%s%s",
-			 json_get_text(n->record, "replica"),
-			 *json_get_text(n->record, "url") ? " at " : "",
-			 json_get_text(n->record, "url"));
+		note_leader(&k->leader, n->record);
 		log_info("AGG-LEASE", "state=follows term=%" PRIu64 " leader=\"%s\"", n->term,
 			 json_get_text(n->record, "replica"));
 	} else if (n->kind == NEWS_LEADS && !k->stopping) {
@@ -262,7 +278,6 @@ int keeper_new(struct keeper **out, const struct keeper_opts *opts, struct err *
 	k->store = store;
 	k->opts = *opts;
 	k->lease.lease_ns = opts->lease_ns;
-	snprintf(k->leader, sizeof(k->leader), "it is not known yet which one leads");
 	*out = k;
 	loop_work(opts->loop, run, done, k);
 	return 0;
@@ -284,9 +299,9 @@ bool keeper_leads(const struct keeper *k)
 	return now_mono_ns() < k->leads_until_ns;
 }
 
-const char *keeper_leader(const struct keeper *k)
+const struct leader *keeper_leader(const struct keeper *k)
 {
-	return k->leader;
+	return &k->leader;
 }
 
 void keeper_free(struct keeper *k)

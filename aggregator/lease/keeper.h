@@ -17,6 +17,12 @@
 struct keeper;
 struct loop;
 
+/* Who leads, as a follower knows it: each text is "" until it does. */
+struct leader {
+	char replica[128];
+	char url[512]; /* where its HTTP is reached */
+};
+
 struct keeper_opts {
 	struct loop *loop;
 	const char *store; /* URL; the keeper opens a store of its own */
@@ -42,8 +48,8 @@ MUST_CHECK int keeper_publish(struct keeper *k, struct err *e);
 /* Whether this replica leads at this very moment. Any thread. */
 bool keeper_leads(const struct keeper *k);
 
-/* "a leads at URL": for people who ask a follower. */
-const char *keeper_leader(const struct keeper *k);
+/* Who leads while this replica follows; it changes with the terms. Borrowed, until keeper_free(). */
+const struct leader *keeper_leader(const struct keeper *k);
 
 /* Gives the term back, so that another replica takes the next one at once; turns the loop until that is written, or
  * for a third of the lease at most. NULL is fine. */

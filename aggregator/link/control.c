@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/link/control.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +47,7 @@ struct link {
 	struct host *host; /* NULL before Hello and after Disconnect */
 	bool finished;
 	int64_t poked_mono_ns; /* 0 = never */
-	struct loop_timer hello_timer;
+	struct loop_timer timer; /* until Hello came, then until the certificate is over */
 };
 
 /* ---- streams ---- */
@@ -78,7 +79,7 @@ static void on_opened(struct rpc_call *call)
 	l->call = call;
 	l->number = ++l->control->n_links;
 	rpc_set_arg(call, l);
-	loop_timer_in(l->control->env.loop, &l->hello_timer, HELLO_TIMEOUT_NS, on_hello_timeout, l);
+	loop_timer_in(l->control->env.loop, &l->timer, HELLO_TIMEOUT_NS, on_hello_timeout, l);
 }
 
 /* The host stays in the registry as lost; its captures are notified. */
@@ -98,7 +99,7 @@ static void on_closed(struct rpc_call *call, const struct rpc_status *st)
 {
 	struct link *l = rpc_arg(call);
 
-	loop_timer_cancel(l->control->env.loop, &l->hello_timer);
+	loop_timer_cancel(l->control->env.loop, &l->timer);
 	if (l->host)
 		link_lose_host(l, *st->text ? st->text : rpc_code_name(st->code));
 	free(l);
@@ -172,11 +173,27 @@ static bool link_check_identity(struct link *l, const char *host)
 	snprintf(why, sizeof(why),
 		 "the certificate is for '%.60s', not for host '%.60s': give the agent a "
 		 "certificate "
-		 "whose common name is the host's, or start it with --host",
+		 "of its own host, or start it with --host",
 		 identity, host);
 	log_warn("AGG-PEER", "host=%s peer=%s reason=\"%s\"", host, rpc_peer(l->call), why);
 	link_finish(l, RPC_PERMISSION_DENIED, why);
 	return false;
+}
+
+/* The agent has dialled again with a newer certificate long before; one that has none is cut off. */
+static void on_identity_end(void *arg)
+{
+	link_finish(arg, RPC_ABORTED, "the certificate has ended: dial again");
+}
+
+static void await_identity_end(struct link *l)
+{
+	int64_t end_ns = rpc_identity_end_ns(l->call);
+
+	loop_timer_cancel(l->control->env.loop, &l->timer);
+	if (end_ns != INT64_MAX)
+		loop_timer_in(l->control->env.loop, &l->timer, end_ns - now_real_ns(),
+			      on_identity_end, l);
 }
 
 /* The host loses its place in the registry. */
@@ -226,7 +243,7 @@ static void handle_hello(struct link *l, const agent_message *m)
 	h = registry_add(r, hello->host);
 	if (!link_take_host(l, h, hello))
 		return;
-	loop_timer_cancel(l->control->env.loop, &l->hello_timer);
+	await_identity_end(l);
 	rpc_admit(l->call);
 	host_take_hello(h, hello);
 	host_set_address(h, rpc_peer(l->call));
@@ -241,6 +258,15 @@ static void handle_hello(struct link *l, const agent_message *m)
 	registry_notify(r);
 }
 
+static void handle_leaving(struct link *l, const agent_message *m)
+{
+	struct host *h = l->host;
+
+	host_set_back_within(h, m->leaving->back_within_ns);
+	log_info("AGG-HOST-LEAVING", "host=%s back_within_ms=%" PRId64, h->name,
+		 h->back_within_ns / NS_PER_MS);
+}
+
 static void handle_disconnect(struct link *l, const agent_message *m)
 {
 	struct host *h = l->host;
@@ -249,8 +275,12 @@ static void handle_disconnect(struct link *l, const agent_message *m)
 	l->host = NULL;
 	host_set_control(h, NULL);
 	log_info("AGG-HOST-GONE", "host=%s", h->name);
-	captures_host_lost(l->control->env.captures, h->name, h->instance);
-	registry_remove(l->control->env.registry, h);
+	if (host_replaced_within_ns(h)) {
+		captures_host_disconnected(l->control->env.captures, h->name, h->instance);
+	} else {
+		captures_host_lost(l->control->env.captures, h->name, h->instance);
+		registry_remove(l->control->env.registry, h);
+	}
 	registry_notify(l->control->env.registry);
 	link_finish(l, RPC_OK, "");
 }
@@ -320,8 +350,11 @@ static void handle_progress(struct link *l, const agent_message *m)
 				: !strcmp(p->state, "uploading") ? HOST_UPLOADING
 								 : HOST_ARMING;
 
-	if (h && state != HOST_ARMING)
-		capture_host_progress(h, state, p->bytes_total, p->bytes_done);
+	if (!h || state == HOST_ARMING)
+		return;
+	if (state == HOST_UPLOADING)
+		capture_host_take_offer(h, p->takes_grant, p->crc32c);
+	capture_host_progress(h, state, p->bytes_total, p->bytes_done);
 }
 
 /* The reason of a result. A word that is not a reason for agents becomes "other", and the detail begins with
@@ -404,6 +437,8 @@ static void handle_result(struct link *l, const agent_message *m)
 		set_steps_seen(h, r->steps);
 	capture_host_report_files(h, r->files, r->crc32c, (unsigned int)r->n_files);
 	capture_host_report_observations(h, r->observations.data, r->observations.len);
+	if (r->put && r->has_file && r->n_files == 1)
+		capture_host_put(h, r->files[0]);
 	reason = clean_reason(r->reason, r->detail, detail, sizeof(detail));
 	capture_host_result(h, r->has_file, reason, detail);
 }
@@ -441,6 +476,7 @@ static const handle_fn handlers[] = {
 	[TUTTI__V1__AGENT_MESSAGE__KIND_DISCONNECT] = handle_disconnect,
 	[TUTTI__V1__AGENT_MESSAGE__KIND_STEPS] = handle_steps,
 	[TUTTI__V1__AGENT_MESSAGE__KIND_PROBE] = handle_probe,
+	[TUTTI__V1__AGENT_MESSAGE__KIND_LEAVING] = handle_leaving,
 };
 
 static void link_refuse(struct link *l, const char *why)
@@ -529,6 +565,24 @@ void control_close_links(struct control *c, const char *why)
 	c->closing.visit = close_link;
 	c->closing.arg = c;
 	host_walk_begin(&c->closing);
+}
+
+void control_refuse_host(struct control *c, const char *host, const char *why)
+{
+	struct host *h = registry_find(c->env.registry, host);
+	struct link *l = h && h->control ? rpc_arg(h->control) : NULL;
+
+	if (!h)
+		return;
+	log_warn("AGG-HOST-GONE", "host=%s reason=\"%s\"", h->name, why);
+	if (l) {
+		l->host = NULL;
+		host_set_control(h, NULL);
+		link_finish(l, RPC_UNAUTHENTICATED, why);
+	}
+	captures_host_lost(c->env.captures, h->name, h->instance);
+	registry_remove(c->env.registry, h);
+	registry_notify(c->env.registry);
 }
 
 void control_free(struct control *c)

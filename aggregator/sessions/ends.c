@@ -304,6 +304,22 @@ static int commit(const struct end *end, struct err *e)
 	return rc ? rc : put_index(end, manifest, e);
 }
 
+/* A first attempt that fails has none. One that is there is of another owner, unknown to this one: that may have
+ * been frozen, and think that no record of the session was ever stored. */
+static int check_no_manifest(const struct end *end, struct err *e)
+{
+	const char *session = json_get_text(end->record, "session");
+	char key[SESSION_KEY_BYTES];
+	int rc;
+
+	session_record_key(session, "manifest.json", key);
+	rc = store_stat(end->store, key, store_within(STORE_PATIENCE_NS), NULL, e);
+	if (!rc)
+		return err_set(e, ERR_EXISTS, "another aggregator has committed session %s",
+			       session);
+	return rc == ERR_NOT_FOUND ? 0 : rc;
+}
+
 static int fail(const struct end *end, struct err *e)
 {
 	int rc;
@@ -311,6 +327,8 @@ static int fail(const struct end *end, struct err *e)
 	if (is_retry(end->record))
 		return undo_retry(end, e);
 	rc = check_owner(end, e);
+	if (!rc)
+		rc = check_no_manifest(end, e);
 	if (!rc)
 		rc = session_record_failure(end->store, json_get_text(end->record, "session"),
 					    document_of(end->record), e);

@@ -71,10 +71,16 @@ static json_t *end_json(const char *state, json_t *document)
 	return end;
 }
 
+static bool is_deletion(const json_t *record)
+{
+	return !strcmp(json_get_text(json_object_get(record, "end"), "state"), "deleted");
+}
+
 /*
- * A record without an end may be of a session that has ended: the store may carry out a put long after its
- * caller gave up. The manifest or the failure's record then tells how the session ended. `*manifest` becomes
- * the session's manifest, or NULL.
+ * A record may be of a session that has ended otherwise than it says: the store may carry out a put long after its caller gave
+ * up, and an owner that was frozen, and then killed, may have put its record when another one had ended the session and
+ * removed the ledger. Only ends that are carried out leave a manifest or a failure's record: these tell how the session
+ * ended. `*manifest` becomes the session's manifest, or NULL.
  */
 static int find_end(struct store *s, json_t *record, json_t **manifest, struct err *e)
 {
@@ -171,6 +177,7 @@ static int check_record(const char *session, const json_t *record, struct err *e
 int session_recover(struct store *s, const char *session, json_t **out, struct err *e)
 {
 	json_t *record = NULL, *manifest = NULL;
+	bool had_end;
 	unsigned int n;
 	int rc = ledger_load(s, session, &record, &n, e);
 
@@ -179,9 +186,13 @@ int session_recover(struct store *s, const char *session, json_t **out, struct e
 		return 0;
 	if (!rc)
 		rc = check_record(session, record, e);
-	if (!rc && !ledger_has_end(record))
+	had_end = ledger_has_end(record);
+	if (!rc && !is_deletion(record)) {
 		rc = find_end(s, record, &manifest, e);
-	if (!rc && manifest)
+		if (rc == ERR_INVALID && had_end)
+			rc = 0; /* a damaged manifest: the record's own end */
+	}
+	if (!rc && manifest && !had_end)
 		rc = session_check_plan(manifest, json_object_get(manifest, "hosts"), e);
 	if (!rc)
 		rc = ledger_has_end(record) ? finish(s, record, n, e)

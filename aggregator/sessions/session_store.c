@@ -295,6 +295,13 @@ int session_store_open(struct session_store *s, struct jobs *jobs, const char *u
 	return 0;
 }
 
+int session_store_open_reads(struct session_store *s, struct jobs *jobs, const char *url,
+			     struct err *e)
+{
+	s->jobs = jobs;
+	return store_open(&s->store, url, e);
+}
+
 void session_store_start(struct session_store *s, const struct session_heir *heir)
 {
 	s->heir = *heir;

@@ -53,6 +53,10 @@ struct session_store {
 MUST_CHECK int session_store_open(struct session_store *s, struct jobs *jobs, const char *url,
 				  json_t *recoverable, struct err *e);
 
+/* The same for readers alone: nothing is recovered, and nothing says that the store takes writes. */
+MUST_CHECK int session_store_open_reads(struct session_store *s, struct jobs *jobs, const char *url,
+					struct err *e);
+
 /* Begins the probes, and goes on recovering: `heir` gets the sessions that could not be read before. */
 void session_store_start(struct session_store *s, const struct session_heir *heir);
 

@@ -58,12 +58,19 @@ static uint32_t cut32(uint64_t v)
 	return v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
 }
 
+/* How busy it is, of 255. */
+static uint8_t share_of(const struct tvx_entry *en)
+{
+	return en->busy_ps < en->length_ps
+		       ? (uint8_t)(255 * (float)en->busy_ps / (float)en->length_ps)
+		       : 255;
+}
+
 static int add_event(void *arg, const struct tvx_entry *en)
 {
 	struct tile *tile = arg;
 	struct tile_entry *out = add_entry(tile);
 	int64_t end = en->start_ps + (int64_t)en->length_ps;
-	double busy = en->length_ps ? (double)en->busy_ps / (double)en->length_ps : 1;
 
 	out->start = position(tile, en->start_ps);
 	out->length = (uint32_t)((int64_t)position(tile, end) - out->start);
@@ -73,7 +80,7 @@ static int add_event(void *arg, const struct tvx_entry *en)
 	out->event = cut32(en->event);
 	out->count = cut32(en->count);
 	out->row = (uint16_t)en->row;
-	out->busy = (uint8_t)(busy >= 1 ? 255 : busy * 255);
+	out->busy = en->count > 1 ? share_of(en) : 255;
 	return 0;
 }
 

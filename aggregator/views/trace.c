@@ -69,11 +69,12 @@ static bool next_file(struct tracing *w, const struct view *view, size_t *i, str
 	return false;
 }
 
-/* A format: what makes one trace of all files. */
-static int write_pftrace(struct tracing *w, const struct view *view, const struct exit_conf *conf,
-			 const struct xs_sink *sink, struct err *e)
+/* One trace of all files. */
+static int write_files(struct tracing *w, const struct view *view, const struct exit_conf *conf,
+		       const struct xs_sink *sink, struct err *e)
 {
-	struct pftrace *p = pftrace_new(conf, sink);
+	const struct exit_format *format = exit_format_find(w->t->is_json ? "json" : "pftrace");
+	void *trace = format->begin(conf, sink);
 	struct exit_counts counts;
 	struct exit_host who;
 	struct xs_source in;
@@ -81,28 +82,10 @@ static int write_pftrace(struct tracing *w, const struct view *view, const struc
 	int rc = 0;
 
 	while (!rc && next_file(w, view, &i, &who, &in))
-		rc = pftrace_add(p, &who, &in, e);
+		rc = format->add(trace, &who, &in, e);
 	if (!rc)
-		rc = pftrace_end(p, &counts, e);
-	pftrace_free(p);
-	return rc;
-}
-
-static int write_json(struct tracing *w, const struct view *view, const struct exit_conf *conf,
-		      const struct xs_sink *sink, struct err *e)
-{
-	struct chrome_trace *p = chrome_trace_new(conf, sink);
-	struct exit_counts counts;
-	struct exit_host who;
-	struct xs_source in;
-	size_t i = 0;
-	int rc = 0;
-
-	while (!rc && next_file(w, view, &i, &who, &in))
-		rc = chrome_trace_add(p, &who, &in, e);
-	if (!rc)
-		rc = chrome_trace_end(p, &counts, e);
-	chrome_trace_free(p);
+		rc = format->end(trace, &counts, e);
+	format->release(trace);
 	return rc;
 }
 
@@ -123,9 +106,7 @@ int view_write_trace(const struct view *view, const struct view_trace *t, struct
 		.filter = { .from_ns = floor_ns(t->from_ps),
 			    .to_ns = floor_ns(t->to_ps + PS_PER_NS - 1) },
 	};
-
-	int rc = t->is_json ? write_json(&w, view, &conf, &sink, e)
-			    : write_pftrace(&w, view, &conf, &sink, e);
+	int rc = write_files(&w, view, &conf, &sink, e);
 
 	/* the reader's own error says only that it was stopped */
 	return w.is_full ? err_set(e, ERR_LIMIT,

@@ -59,7 +59,7 @@ def ask(c, token, method, path, body=None, headers=()):
 def table():
     """{verb: (lowest role, lowest role of the owner, about)} of the docs."""
     rows = re.findall(r"^\| `([a-z]+)` \| [^|]* \| ?(\w*)(?:; (\w+) of his own)? \| ([^|]*) \|$", DOCS.read_text(), flags=re.M)
-    assert len(rows) == 15, rows
+    assert len(rows) == 17, rows
     return {verb: (role, own, about.split(":")[0]) for verb, role, own, about in rows}
 
 
@@ -77,6 +77,8 @@ def requests(session):
         "pin": [("PUT", f"/api/v1/sessions/{session}/pin", None), ("DELETE", f"/api/v1/sessions/{session}/pin", None)],
         "share": [("POST", f"/api/v1/sessions/{session}/links", {})],
         "import": [("POST", "/api/v1/imports", {"files": 1})],
+        "enrol": [("POST", "/api/v1/join-tokens", {"life_ns": 0})],
+        "revoke": [("POST", "/api/v1/revocations", {"host": ""})],
         "start": [("POST", "/api/v1/captures", {"hosts": "no-such-host"})],
         "snapshot": [("POST", "/api/v1/snapshots", {"hosts": "no-such-host"})],
         "delete": [("DELETE", f"/api/v1/sessions/{session}", None)],

@@ -89,4 +89,41 @@ def test_object_of_another_owner():
         assert not by_host["host-b"]["files"] and [o.body for k, o in s3.buckets["bucket"].items() if k.endswith("host-b.xplane.pb")] == [b"foreign"]
 
 
-main(test_failing_store, test_store_that_forgets, test_foreign_file_under_the_key, test_bucket_away, test_object_of_another_owner)
+def test_credit():
+    """The grant comes with the upload credit: no host asks for one. One whose put is refused asks, and its file arrives."""
+    with FakeS3() as s3, Cluster() as c:
+        s3.short_pages = False
+        start(c, s3)
+        check_files(c, s3, capture(c))
+        assert "state=asking" not in c.logs_text()
+        refused = []
+
+        def refuse(method, path):
+            if method == "PUT" and path.endswith("host-b.xplane.pb") and not refused:
+                refused.append(path)
+                raise Refusal(403, "AccessDenied")
+        s3.before = refuse
+        check_files(c, s3, capture(c))
+        assert refused and c.log("host-b").count("state=asking") == c.logs_text().count("state=asking") == 1
+
+
+def test_agent_killed_after_its_put():
+    """The file is in the store, and no agent says so: a retry gets it from the next agent, whatever lies at its key."""
+    with FakeS3() as s3, Cluster() as c:
+        s3.short_pages = False
+        start(c, s3)
+        killed = []
+
+        def kill(method, path):
+            if method == "PUT" and path.endswith("host-b.xplane.pb") and not killed:
+                killed.append(path)
+                c.kill("host-b")
+        s3.before = kill
+        doc = capture(c, check=3)
+        assert killed and doc["failed"] == 1, doc
+        c.agent("host-b", "--tracers", "metrics")
+        c.wait_hosts(len(HOSTS))
+        check_files(c, s3, c.tutti("retry", doc["session"], "--json", check=0)[1])
+
+
+main(test_failing_store, test_store_that_forgets, test_foreign_file_under_the_key, test_bucket_away, test_object_of_another_owner, test_credit, test_agent_killed_after_its_put)

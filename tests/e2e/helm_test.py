@@ -14,6 +14,7 @@ VALUES = {  # of the base and of each overlay
     "base": {},
     "overlays/bucket": {"store.url": "s3://BUCKET/tutti", "store.secret": "tutti-store", "store.volume": ""},
     "overlays/dev": {"store.volume": "", "store.emptyDir": "4Gi", "images.pullPolicy": "Never"},
+    "overlays/enrol": {"enrol.secret": "tutti-authority"},
     "overlays/gpu": {"gpu": "true"},
 }
 

@@ -88,9 +88,17 @@ def check_agent(o, overlay):
     spec, container = pod(o)
     assert container["securityContext"]["capabilities"]["add"] == CAPABILITIES
     assert spec["hostPID"] is True and spec["tolerations"] == [{"operator": "Exists"}]
-    assert [v["hostPath"]["path"] for v in spec["volumes"] if "hostPath" in v] == ["/run/tutti"]
+    assert [v["hostPath"]["path"] for v in spec["volumes"] if "hostPath" in v] == ["/run/tutti", "/var/lib/tutti-node"]
+    limit_s = int(next(a for a in container["args"] if a.startswith("--stop-limit=")).split("=")[1][:-1])
+    assert spec["terminationGracePeriodSeconds"] > limit_s + 2, "what is recorded when a pod ends is delivered first"
     assert "ports" not in container
-    assert not [v for v in spec["volumes"] if "projected" in v or "secret" in v]
+    secrets = [v["projected"] for v in spec["volumes"] if "projected" in v or "secret" in v]
+    if overlay == "overlays/enrol":
+        [volume] = secrets  # its own token for us, and of the authority the certificate only
+        assert [s["serviceAccountToken"]["audience"] for s in volume["sources"] if "serviceAccountToken" in s] == ["tutti-agents"]
+        assert [s["secret"]["items"] for s in volume["sources"] if "secret" in s] == [[{"key": "tls.crt", "path": "ca.crt"}]]
+    else:
+        assert not secrets
     assert spec.get("runtimeClassName") == ("nvidia" if overlay == "overlays/gpu" else None)
     check_settings(container, "tutti-agent")
 
@@ -105,6 +113,7 @@ def check_aggregator(objects, overlay):
     [token] = [s["serviceAccountToken"] for v in spec["volumes"] for s in v.get("projected", {}).get("sources", []) if "serviceAccountToken" in s]
     assert token["expirationSeconds"] <= 3600, token
     check_settings(container, "tutti-aggregator")
+    assert ("--insecure" in container["args"]) == (overlay != "overlays/enrol")
     # What others reach is what the Service and the NetworkPolicy name; HTTP is the pod's own.
     assert "--http=127.0.0.1:7400" in container["args"]
     ports = {(p["containerPort"], p.get("protocol", "TCP")) for p in container["ports"]}
@@ -114,7 +123,7 @@ def check_aggregator(objects, overlay):
     assert service["clusterIP"] == "None"
     [rule] = objects["NetworkPolicy", "tutti-aggregator"]["spec"]["ingress"]
     assert {(p["port"], p["protocol"]) for p in rule["ports"]} == ports
-    assert bool(o["spec"].get("volumeClaimTemplates")) == (overlay in (".", "base", "overlays/gpu"))
+    assert bool(o["spec"].get("volumeClaimTemplates")) == (overlay in (".", "base", "overlays/gpu", "overlays/enrol"))
 
 
 def check_rights(objects):

@@ -95,8 +95,12 @@ def test_new_keys_and_absent_provider():
         wait_until("another fetch", lambda: "use https" in whoami(c, issuer.token())[1]["error"], 20)
         issuer.documents = {}
         issuer.keys = [Key("RS256", "rsa-2")]
-        wait_until("the keys", lambda: whoami(c, issuer.token())[0] == 200, 40)
-        old, issuer.keys = issuer.token(), [Key("ES256", "ec-3")]
+
+        def checked():
+            token = issuer.token()
+            return token if whoami(c, token)[0] == 200 else None
+        old = wait_until("the keys", checked, 40)
+        issuer.keys = [Key("ES256", "ec-3")]
         assert whoami(c, issuer.token())[0] == 401, "keys were fetched a moment ago"
         wait_until("the new key", lambda: whoami(c, issuer.token())[0] == 200, 40)
         assert whoami(c, old)[0] == 200, "it was checked, and holds"

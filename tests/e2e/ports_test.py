@@ -8,7 +8,7 @@ import ssl
 import subprocess
 
 from lib.certs import make_ca, make_cert, tls_flags
-from lib.cluster import BIN, SLOW, Cluster, main, wait_until
+from lib.cluster import BIN, SLOW, Cluster, free_port, main, wait_until
 from lib.listeners import listeners, reachable
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs/security.md"
@@ -58,13 +58,26 @@ def answer_to(port, greeting, context=None):
             return e
 
 
+def make_secrets(c, *names):
+    make_ca(c.dir, "ca")
+    for name in names:
+        make_cert(c.dir, "ca", name)
+    (c.dir / "token").write_text("correct-horse-battery\n")
+    (c.dir / "token").chmod(0o600)
+
+
+def check_needs_certificate(c, port):
+    """A gRPC port refuses a peer without a certificate before it has said anything."""
+    context = ssl.create_default_context(cafile=c.dir / "ca.crt")
+    context.set_alpn_protocols(["h2"])
+    answer = answer_to(port, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0", context)
+    assert isinstance(answer, ssl.SSLError) or isinstance(answer, ConnectionError) or answer == b"", f"gRPC answered a peer without a certificate: {answer}"
+
+
 def test_fleet_with_tls():
     """docs/operations.md, TLS: all three ports at every address, with a token; the caller has no certificate."""
     with Cluster() as c:
-        make_ca(c.dir, "ca")
-        make_cert(c.dir, "ca", "aggregator")
-        (c.dir / "token").write_text("correct-horse-battery\n")
-        (c.dir / "token").chmod(0o600)
+        make_secrets(c, "aggregator")
         p = c.start("aggregator", [BIN / "tutti-aggregator", "--store", f"file://{c.store}", "--http", f"0.0.0.0:{c.http}", "--grpc",
                                    f"0.0.0.0:{c.grpc}", "--probe", f"0.0.0.0:{c.probe}", "--spool", c.dir / "agg-spool",
                                    "--token-file", c.dir / "token", *tls_flags(c.dir, "aggregator")])
@@ -81,11 +94,7 @@ def test_fleet_with_tls():
         answer = answer_to(c.http, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert not isinstance(answer, bytes) or b"HTTP/1" not in answer or b" 400 " in answer, answer
 
-        context = ssl.create_default_context(cafile=c.dir / "ca.crt")
-        context.set_alpn_protocols(["h2"])
-        answer = answer_to(c.grpc, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0", context)
-        assert isinstance(answer, ssl.SSLError) or isinstance(answer, ConnectionError) or answer == b"", f"gRPC answered a peer without a certificate: {answer}"
-
+        check_needs_certificate(c, c.grpc)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
             s.settimeout(UDP_SILENCE_S)
             s.connect(("127.0.0.1", c.probe))
@@ -97,4 +106,47 @@ def test_fleet_with_tls():
                 pass
 
 
-main(test_defaults, test_fleet_with_tls)
+def test_two_aggregators():
+    """docs/replicas.md: of the one that stands by, the HTTP port alone listens. Without a token it gives health and the page."""
+    with Cluster() as c:
+        make_secrets(c, "one", "two")
+        ports = {name: (free_port(), free_port(), free_port(socket.SOCK_DGRAM)) for name in ("one", "two")}
+        for name, (http, grpc, probe) in ports.items():
+            p = c.start(name, [BIN / "tutti-aggregator", "--store", f"file://{c.store}", "--http", f"0.0.0.0:{http}", "--grpc", f"0.0.0.0:{grpc}",
+                               "--probe", f"0.0.0.0:{probe}", "--spool", c.dir / f"{name}-spool", "--token-file", c.dir / "token", "--replica", name,
+                               "--replica-url", f"https://127.0.0.1:{http}", *tls_flags(c.dir, name)])
+            wait_until("its HTTP port", lambda: ("tcp", http) in {(kind, port) for kind, _, port in reachable(p.pid)})
+            c.http = http
+            if name == "one":
+                wait_until("the leader", lambda: "AGG-UP" in c.log("one"))
+        assert {(kind, port) for kind, _, port in reachable(p.pid)} == {("tcp", c.http)}, reachable(p.pid)
+        assert len(listeners(p.pid)) == 1, listeners(p.pid)
+        assert curl(c, "GET", "/healthz", None) == 200 and curl(c, "GET", "/", None) == 200
+        for method, path, body in (("GET", "/metrics", None), ("GET", "/api/v1/sessions", None), ("GET", "/api/v1/hosts", None), *CHANGES):
+            assert curl(c, method, path, body) in (307, 401, 403, 503), (method, path)  # 307: where the leader is
+
+
+def test_job_of_slurm():
+    """docs/install.md, Slurm without rights: --insecure opens the two ports for agents, and HTTP stays on loopback."""
+    with Cluster() as c:
+        p = c.start("aggregator", [BIN / "tutti-aggregator", "--store", f"file://{c.store}", "--spool", c.dir / "agg-spool", "--grpc", f"0.0.0.0:{c.grpc}",
+                                   "--probe", f"0.0.0.0:{c.probe}", "--http", f"127.0.0.1:{c.http}", "--insecure"])
+        wait_until("the aggregator", lambda: "AGG-UP" in c.log("aggregator"))
+        assert {(kind, port) for kind, _, port in reachable(p.pid)} == {("tcp", c.grpc), ("udp", c.probe)}, reachable(p.pid)
+        agent = c.agent("host-a", "--local-socket", "")
+        c.wait_hosts(1)
+        assert not reachable(agent.pid), reachable(agent.pid)
+
+
+def test_profiler_service_of_an_agent():
+    """--listen beyond loopback: one port, for callers with a certificate."""
+    with Cluster() as c:
+        make_secrets(c, "host-a")
+        c.aggregator()
+        port = free_port()
+        agent = c.agent("host-a", "--listen", f"0.0.0.0:{port}", *tls_flags(c.dir, "host-a"))
+        wait_until("its port", lambda: {(kind, port) for kind, _, port in reachable(agent.pid)} == {("tcp", port)})
+        check_needs_certificate(c, port)
+
+
+main(test_defaults, test_fleet_with_tls, test_two_aggregators, test_job_of_slurm, test_profiler_service_of_an_agent)

@@ -158,6 +158,35 @@ def test_stopped():
         assert wait_until("the samples that are missing", lost) >= 10
 
 
+def test_roots():
+    """In a chroot that is mounted in a namespace of its own, the path of an interpreter leads nowhere from here."""
+    if os.geteuid():
+        return
+    with Cluster() as c:
+        c.aggregator()
+        agent(c)
+        (c.dir / "root").mkdir()
+        p = start_job(c, "job", ["unshare", "--mount", "sh", "-ec", f'mount --rbind / {c.dir}/root; exec chroot {c.dir}/root "$@"',
+                                 "sh", *PYTHONS[0][1:]])
+        wait_until("the agent to find the job", lambda: p.pid in sampled(c, "host-a"), 30)
+        _, _, space = capture(c)
+        assert {"main", "deeper"} <= set.union(*map(names_of, lines_of(plane_of(space, p)).values()))
+        check_merged(space, p)
+
+
+def test_crowd():
+    """A process with a thousand threads is sampled less often than another one, and does not slow that."""
+    with Cluster() as c:
+        c.aggregator()
+        agent(c)
+        p, crowd = start_job(c, "job", PYTHONS[0][1:]), start_job(c, "crowd", PYTHONS[0][1:], threads=1000)
+        wait_until("the agent to find the jobs", lambda: {p.pid, crowd.pid} <= set(sampled(c, "host-a")), 30)
+        _, _, space = capture(c, 3)
+        mine, theirs = (xspace.stats(plane_of(space, q))["samples"] for q in (p, crowd))
+        print(f"     {mine} samples of one thread, {theirs} of 1,001", flush=True)
+        assert mine >= 60 and mine > 5 * theirs / 1001, (mine, theirs)
+
+
 def test_no_permission():
     """Without CAP_SYS_PTRACE the agent starts, and says what is missing; the capture says it, too."""
     if os.geteuid():
@@ -179,4 +208,4 @@ def test_no_permission():
 
 own_processes()  # all Python programs of a machine share what sampling may take
 assert subprocess.run([BIN / "tutti-agent", "--help"], capture_output=True, text=True).stdout.count("--python-hz") == 1
-main(test_timeline, test_stopped, test_no_permission)
+main(test_timeline, test_stopped, test_roots, test_crowd, test_no_permission)

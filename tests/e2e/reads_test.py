@@ -34,6 +34,7 @@ class Bucket:
         self.c.kill("host-a")
         self.key = next(k for k in self.s3.buckets["bucket"] if k.endswith(NAME))
         self.path = f"/api/v1/sessions/{self.session}/files/{NAME}"
+        self.captured = self.s3.buckets["bucket"][self.key].body
         self.bytes = os.urandom(BIG)
         self.put(self.bytes)
         return self
@@ -171,13 +172,58 @@ def test_redirect():
         with urllib.request.urlopen(urllib.request.Request(link, headers={"Range": "bytes=10-19"}), timeout=20 * SLOW) as answer:
             assert (answer.status, answer.read()) == (206, b.bytes[10:20])
         assert b.ask(path=b.path.replace(NAME, "host-b.xplane.pb") + "?redirect=1")[0] == 404
-        for wrong in (link.replace(NAME, "host-b.xplane.pb"), link.replace("X-Amz-Expires=600", "X-Amz-Expires=6000"), link[:-1] + ("0" if link[-1] != "0" else "1")):
+        for wrong in (link.replace(NAME, "host-b.xplane.pb"), link.replace("X-Amz-Expires=300", "X-Amz-Expires=3000"), link[:-1] + ("0" if link[-1] != "0" else "1")):
             assert wrong != link
             assert status_of(wrong) == 403, wrong
         for method in ("PUT", "DELETE"):
             assert status_of(link, method) == 403
         assert b.key in b.s3.buckets["bucket"]
         assert "X-Amz-Signature" not in b.c.logs_text()
+
+
+def test_fetch():
+    """tutti fetch reads from the bucket itself, and goes on there; through the aggregator where that is wanted, or the bucket is away."""
+    with Bucket() as b:
+        b.put(b.captured)
+        there = b.c.dir / "fetched/plugins/profile" / b.session
+        there.mkdir(parents=True)
+
+        def fetch(*flags, part=b""):
+            """Requests for the file: by links, and by the aggregator; what tutti says."""
+            gets = lambda granted: b.s3.traffic.get((granted, f"/bucket/{b.key}"), (0, 0))[0]
+            (there / NAME).unlink(missing_ok=True)
+            (there / f"{NAME}.part").write_bytes(part)
+            before = gets(True), gets(False)
+            b.c.tutti("fetch", b.session, b.c.dir / "fetched", *flags, check=0)
+            assert (there / NAME).read_bytes() == b.captured and "X-Amz" not in b.c.stderr, b.c.stderr
+            return gets(True) - before[0], gets(False) - before[1], b.c.stderr
+
+        links, looks, text = fetch()
+        assert links == 1 and "through" not in text, text
+        half = len(b.captured) // 2
+        for part in (b.captured[:half], b.captured, b"x" * half):
+            assert fetch(part=part)[0] == (2 if part[:1] == b"x" else 1), part[:1]  # a wrong part is fetched anew
+        links, read, text = fetch("--via-aggregator")
+        assert links == 0 and read > looks and "through" not in text, (links, read, looks)
+        for why in ("403", "closed"):
+            b.s3.no_links = why
+            links, read, text = fetch()
+            assert links >= 1 and read > looks and text.count("reading through the aggregator") == 1, (links, read, text)
+        b.s3.no_links, b.s3.faults = None, {5: "reset"}
+        for _ in range(6):
+            fetch()
+        assert b.s3.hit.get("reset", 0) > 1, b.s3.hit
+
+
+def test_no_links():
+    """--reads via-aggregator: no link leads to the bucket."""
+    with Bucket() as b:
+        args = b.c.processes["aggregator"].args
+        b.c.kill("aggregator")
+        b.c.start("aggregator", [*args, "--reads", "via-aggregator"], env=env())
+        wait_until("the aggregator", lambda: b.c.is_ready(b.c.processes["aggregator"]))
+        assert b.ask(path=b.path + "?redirect=1")[::2] == (200, b.bytes)
+        assert share(b.c, b.session)[1].startswith(b.c.url + "/shared/")
 
 
 def share(c, session, *flags, check=0):
@@ -244,4 +290,4 @@ def status_of(url, method="GET"):
 
 
 if __name__ == "__main__":
-    main(test_ranges_and_names, test_breaks, test_slow_readers, test_redirect, test_share_of_a_bucket, test_share_of_a_folder)
+    main(test_ranges_and_names, test_breaks, test_slow_readers, test_redirect, test_fetch, test_no_links, test_share_of_a_bucket, test_share_of_a_folder)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two aggregators on one store, of which one leads. The leader is killed (SIGKILL) or stopped (SIGSTOP) at drawn points of captures: the other one
-carries them on, no session is lost and none is there twice; a former leader that wakes up ends itself.
+carries them on, no session is lost and none is there twice; a former leader that wakes up ends itself. A follower answers reads, and sends all
+else to the leader; the command line finds that among several.
 
     replicas_test.py [TIMES [SEED]]     as part of the test run: 4 times
 """
+import json
 import random
 import signal
 import socket
@@ -19,6 +21,14 @@ TIMES, SEED = (int(a) for a in (sys.argv[1:] + ["4", "1"][len(sys.argv) - 1:]))
 LEASE_S = 3
 HOSTS = ("a", "b")
 WINDOW_S = 0.5
+
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *args):
+        return None
+
+
+OPENER = urllib.request.build_opener(NoRedirect)
 
 
 class Replicas:
@@ -38,17 +48,27 @@ class Replicas:
         http, grpc, probe = self.ports[name]
         self.c.start(name, [BIN / "tutti-aggregator", "--store", f"file://{self.c.store}", "--http", f"127.0.0.1:{http}", "--grpc", f"127.0.0.1:{grpc}",
                             "--probe", f"127.0.0.1:{probe}", "--spool", self.c.dir / f"{name}-spool", "--grace", f"{30 * SLOW:g}s", "--replica", name,
-                            "--replica-url", f"http://127.0.0.1:{http}", "--lease", f"{LEASE_S * SLOW:g}s"])
+                            "--replica-url", self.url(name), "--lease", f"{LEASE_S * SLOW:g}s"])
+
+    def url(self, name):
+        return f"http://127.0.0.1:{self.ports[name][0]}"
+
+    def ask(self, name, path, method="GET"):
+        """The status, the headers and the bytes of an answer; a redirection is one."""
+        request = urllib.request.Request(self.url(name) + path, b"{}" if method == "POST" else None, method=method)
+        try:
+            with OPENER.open(request, timeout=2 * SLOW) as answer:
+                return answer.status, answer.headers, answer.read()
+        except urllib.error.HTTPError as e:
+            return e.code, e.headers, e.read()
 
     def answer(self, name, path):
         """The status and the text of an answer; None if there is none in time."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[name][0]}{path}", timeout=2 * SLOW) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as e:
-            return e.code, e.read().decode()
+            status, _, body = self.ask(name, path)
         except OSError:
             return None
+        return status, body.decode()
 
     def ready(self):
         return [name for name in self.ports if (self.answer(name, "/readyz") or [0])[0] == 200]
@@ -88,7 +108,7 @@ def play(r, draw, number, sig):
     wait_until("the hosts", lambda: sum(h["state"] == "connected" for h in c.hosts().values()) == len(HOSTS), 60)
     promised = [doc["session"] for status, doc in answers if 200 <= status < 300]
     wait_until("the capture to end", lambda: set(promised) <= set(r.sessions()), 90)
-    wait_until("no ledger", lambda: not list((c.store / "tutti/ledger").glob("*")), 90)
+    wait_until("no ledger", lambda: not list((c.store / "tutti/ledger").glob("[!.]*")), 90)
     new = [s for s in r.sessions() if s not in before]
     assert len(new) <= 1 and set(promised) <= set(new), (promised, new)
     whole = 0
@@ -137,4 +157,61 @@ def test_stop_hands_over():
         assert c.tutti("capture", "--duration", "200ms", "--json", check=0)[1]["state"] == "committed"
 
 
-main(test_stop_hands_over, test_takeover)
+def test_follower_reads():
+    """A follower answers what is stored, says what it is, and sends everything else to the leader."""
+    with Cluster() as c:
+        r = Replicas(c)
+        lead, follower = r.lead, r.follower()
+        session = c.tutti("capture", "--duration", "200ms", "--json", check=0)[1]["session"]
+        at = f"/api/v1/sessions/{session}"
+        for path in ("/api/v1/sessions", at, f"{at}/files/a.xplane.pb", "/"):
+            mine, leaders = r.ask(follower, path), r.ask(lead, path)
+            assert mine[0] == 200 and (path == "/" or mine[2] == leaders[2]), (path, mine, leaders)
+        wait_until("a view", lambda: r.ask(follower, f"{at}/view")[0] == 200)
+        assert json.loads(r.ask(follower, "/api/v1/whoami")[2])["leader"] == r.url(lead)
+        assert "leader" not in json.loads(r.ask(lead, "/api/v1/whoami")[2])
+        for path in ("/healthz", "/readyz"):
+            assert r.answer(lead, path) == (200, f"ok: {lead} leads\n")
+            status, text = r.answer(follower, path)
+            assert f"{lead} leads at {r.url(lead)}" in text and status == (503 if path == "/readyz" else 200), (status, text)
+        assert "tutti_leads 0" in r.answer(follower, "/metrics")[1] and "tutti_leads 1" in r.answer(lead, "/metrics")[1]
+
+        unknown = "/api/v1/sessions/2026_01_01_00_00_00_aaaaaa"
+        for method, path in (("GET", "/api/v1/hosts?a=b%2F"), ("GET", "/api/v1/events"), ("GET", "/api/v1/captures"), ("POST", "/api/v1/captures"),
+                             ("POST", "/api/v1/snapshots"), ("DELETE", at), ("PUT", f"{at}/pin"), ("POST", f"{at}/links"), ("GET", unknown)):
+            status, headers, body = r.ask(follower, path, method)
+            assert status == 307 and headers["Location"] == r.url(lead) + path, (method, path, status, headers)
+            assert json.loads(body)["leader"] == r.url(lead)
+        assert r.ask(lead, unknown)[0] == 404
+        assert session in r.sessions()
+
+        c.http = r.ports[follower][0]  # one address, of the follower: the leader does it
+        assert c.tutti("capture", "--duration", "200ms", "--json", check=0)[1]["state"] == "committed"
+        assert len(c.tutti("hosts", "--json", check=0)[1]["hosts"]) == len(HOSTS)
+        both = f"{r.url(follower)},{r.url(lead)}"
+        assert c.tutti("capture", "--server", both, "--duration", "200ms", "--json", check=0)[1]["state"] == "committed"
+
+        c.kill(lead)  # no leader for a while: reads go on
+        assert r.ask(follower, at)[0] == 200
+        r.wait_leader(other_than=lead)
+        c.wait_hosts(len(HOSTS))
+        assert len(c.tutti("sessions", "--server", f"{r.url(lead)},{r.url(follower)}", "--json", check=0)[1]["sessions"]) == 3
+        assert c.tutti("capture", "--server", f"{r.url(lead)},{r.url(follower)}", "--duration", "200ms", "--json", check=0)[1]["state"] == "committed"
+
+
+def test_command_over_takeover():
+    """A command that follows its capture finds the next leader, and ends with the capture."""
+    with Cluster() as c:
+        r = Replicas(c)
+        done = []
+        servers = f"{r.url(r.lead)},{r.url(r.follower())}"
+        command = threading.Thread(target=lambda: done.append(c.tutti("capture", "--server", servers, "--duration", "3s", "--json")))
+        command.start()
+        wait_until("the capture to run", lambda: any(s["state"] == "running" for s in c.get("/api/v1/captures")["captures"]))
+        c.kill(r.lead)
+        command.join()
+        code, doc = done[0]
+        assert code == 0 and doc["state"] == "committed" and {h["state"] for h in doc["hosts"]} == {"complete"}, (done, c.stderr)
+
+
+main(test_follower_reads, test_command_over_takeover, test_stop_hands_over, test_takeover)

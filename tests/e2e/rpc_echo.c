@@ -158,7 +158,7 @@ int main(int argc, char **argv)
 	struct err e;
 
 	if (argc == 4)
-		tls = (struct rpc_tls){ argv[1], argv[2], argv[3], NULL };
+		tls = (struct rpc_tls){ argv[1], argv[2], argv[3], NULL, NULL };
 	if (serve(argc == 4 ? &tls : NULL, &e)) {
 		fprintf(stderr, "rpc_echo: %s\n", e.msg);
 		return 1;

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the page to other viewers: a window handed to Perfetto (check 17; a stand-in that speaks its protocol), a link to XProf."""
+"""From the page to other viewers: a window handed to Perfetto (check 17; a stand-in that speaks its protocol), or the middle of one
+that is too large; a link to XProf."""
 import base64
 import http.server
 import json
 import subprocess
 import threading
 
+from lib import traces, xspace
 from lib.browser import Browser
 from lib.cluster import BIN, Cluster, main, wait_until
 from lib.pftrace import Trace
 from lib.view import View
 from lib.viewer import Page, capture, need_browser
+
+LARGE = 28_000  # events
 
 # As Perfetto's page does: PING is answered with PONG once it is ready, then a trace is taken.
 STAND_IN = b"""<!doctype html><title>stand-in</title><script>
@@ -18,8 +22,8 @@ window.pings = 0; window.got = null;
 window.addEventListener('message', (ev) => {
   if (ev.data === 'PING') { if (++window.pings >= 3) ev.source.postMessage('PONG', ev.origin); return; }
   const p = ev.data.perfetto; if (!p) return;
-  let text = ''; for (const b of new Uint8Array(p.buffer)) text += String.fromCharCode(b);
-  window.got = { title: p.title, fileName: p.fileName, localOnly: p.localOnly, data: btoa(text), origin: ev.origin };
+  let text = ''; if (p.buffer.byteLength < 10e6) for (const b of new Uint8Array(p.buffer)) text += String.fromCharCode(b);
+  window.got = { title: p.title, fileName: p.fileName, localOnly: p.localOnly, data: btoa(text), size: p.buffer.byteLength, origin: ev.origin };
 });
 </script>"""
 
@@ -75,6 +79,7 @@ def test_perfetto():
         p.show(session)
         low, high = 200_000_000_000, 400_000_000_000
         p.window(low, high)
+        b.run("window.said = []; const note = document.getElementById('v-note'); new MutationObserver(() => window.said.push(note.textContent)).observe(note, {childList: true})")
         b.run("document.getElementById('v-perfetto').click()")
         doc, where = got(c, b, page)
         assert doc["localOnly"] and doc["title"] == session and doc["fileName"] == f"{session}.pftrace", doc
@@ -82,7 +87,7 @@ def test_perfetto():
         ours, theirs = Trace(base64.b64decode(doc["data"])), exported(c, session, "--from", "200ms", "--to", "400ms")
         assert sums(ours) == sums(theirs) and len(ours.slices) > 100, (len(ours.slices), len(theirs.slices))
         assert {k: sorted(x) for k, x in ours.counters.items()} == {k: sorted(x) for k, x in theirs.counters.items()}
-        wait_until("the note", lambda: "Perfetto has the window" in b.text("#v-note"))
+        wait_until("the note", lambda: any("Perfetto has the window" in text for text in b.run("return window.said")))
 
         # The link of a colleague wants one click, and is done then.
         p.show(session, f"t={low}_{high}&perfetto=1")
@@ -99,6 +104,44 @@ def test_perfetto():
         for bad in ("format=xspace", "from_ps=x"):
             status, why = c.call("GET", f"/api/v1/sessions/{session}/view/trace?build={v.doc['build']}&to_ps=1&{bad}")
             assert status == 400 and why["error"], (bad, status, why)
+        b.close()
+    ui.shutdown()
+
+
+def large(path):
+    """An XSpace whose events have 4 kB of text each: with them Perfetto's file is larger than what the page hands over."""
+    space = xspace.message_class("tensorflow/xplane.proto", "tensorflow.profiler.XSpace")()
+    plane = traces.Plane(space.planes.add(id=1, name="/host:CPU"))
+    line, text = plane.line("python3"), plane.id(plane.plane.stat_metadata, "long")
+    for i in range(LARGE):
+        plane.event(line, "call", i * 10_000_000, 9_000_000)
+        line.events[-1].stats.add(metadata_id=text, str_value=f"{i:4000}")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(space.SerializeToString())
+
+
+def test_too_large():
+    """Of a window that is too large for Perfetto the page offers the middle, which fits."""
+    need_browser()
+    ui = StandIn()
+    with Cluster() as c:
+        c.aggregator(f"--perfetto-url={ui.url}/")
+        large(c.dir / "in/plugins/profile/2025_11_01/host-0.xplane.pb")
+        c.tutti("import", str(c.dir / "in"), check=0)
+        session = c.get("/api/v1/sessions")["sessions"][0]["session"]
+        b = Browser(c, "1400,900")
+        page = b.call("GET", "/window")
+        p = Page(c, b)
+        s = p.show(session)
+        b.run("document.getElementById('v-perfetto').click()")
+        wait_until("the offer", lambda: f"{LARGE:,} events are too much for Perfetto: it is given 100 MB at most" in b.text("#v-notices"), 60)
+        wait_until("one window", lambda: b.call("GET", "/window/handles") == [page])
+        b.run("[...document.querySelectorAll('#v-notices button')].find(x => x.textContent.startsWith('Open the ')).click()")
+        doc, where = got(c, b, page)
+        now = p.ready()
+        assert 40e6 < doc["size"] <= 100e6 and doc["title"] == session, (doc["size"], doc["title"])
+        assert abs((now["t0"] + now["t1"]) - (s["t0"] + s["t1"])) < 1e6 and now["t1"] - now["t0"] < 0.51 * (s["t1"] - s["t0"]), (s["t0"], s["t1"], now["t0"], now["t1"])
+        assert "visStart=" in where and "too much" not in b.text("#v-notices")
         b.close()
     ui.shutdown()
 
@@ -138,4 +181,4 @@ def test_xprof():
         b.close()
 
 
-main(test_perfetto, test_no_viewer, test_xprof)
+main(test_perfetto, test_too_large, test_no_viewer, test_xprof)

@@ -111,11 +111,12 @@ def check_06_measure(p, session):
 
 def check_10(p, want):
     """All of the session is searched, and Enter goes to the next match."""
-    before = p.whole()
+    before, top = p.whole(), p.box()[1]
     p.b.press("/")
     p.b.press(*"all-reduce")
     wait_until("the matches", lambda: p.b.text("#v-hits") == f"{len(want)} matches")
     s = p.ready()
+    assert p.box()[1] == top, (p.box(), top)  # how many there are moves nothing
     assert (s["t0"], s["t1"]) == (before["t0"], before["t1"]) and s["find"] == "all-reduce", s
     ticks = p.until("where they are", lambda s: s["ticks"])["ticks"]
     assert sum(ticks) == len(want) and ticks[min(int(want[0] / s["t1"] * len(ticks)), len(ticks) - 1)] > 0, ticks

@@ -117,7 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!python_targets_add(targets, 1, &memory, &interpreter))
 		abort();
 	for (int i = 0; i < 2; i++) {
-		python_targets_sample(targets);
+		python_targets_sample(targets, INT64_MAX);
 		check(targets, functions);
 	}
 	python_targets_free(targets);

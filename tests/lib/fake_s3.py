@@ -7,6 +7,7 @@
 Faults, by the number of requests between two of a kind: "503" (nothing done), "slow" (0.3 s later), "lost" (done, then the connection is
 closed without an answer), "reset" (half of the answer's body, then the connection is reset), "cut" (half of the request's body is read,
 then the connection is reset), "500". `before(method, path)`, if set, is called before a request is carried out, and may wait.
+`no_links`: requests by signed URL are refused ("403") or their connection closed ("closed"), as where the bucket cannot be reached.
 `traffic` has the requests and bytes of those who have keys, and of those who have a grant: (with grant, path): [requests, bytes].
 """
 import argparse
@@ -217,6 +218,8 @@ class Handler(BaseHTTPRequestHandler):
             if self.fault == "slow":
                 time.sleep(0.3)
             self.check_signature(body)
+            if server.no_links and self.command == "GET" and "X-Amz-Signature=" in self.raw_query:
+                raise Refusal(403, "AccessDenied", "not from there") if server.no_links == "403" else ConnectionAbortedError
             if server.before:
                 server.before(self.command, self.raw_path)
             if self.fault == "lost":
@@ -344,7 +347,7 @@ class FakeS3(ThreadingHTTPServer):
         self.no_reset = "//"  # paths that end so are not reset
         self.refusals, self.created, self.traffic = [], [], {}
         self.listed = {}  # prefix: how often
-        self.before = None
+        self.before = self.no_links = None
         self.batches = []
         self.quota, self.skew_s, self.no_conditions, self.short_pages = 1 << 40, 0, False, True
 

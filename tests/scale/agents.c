@@ -81,6 +81,8 @@ struct agent {
 	char session[LIMIT_SESSION_NAME + 1]; /* of the capture under way; "" = none */
 	int64_t t0_ns, t1_ns, arm_raw_ns;
 	bool stored;
+	bool by_credit; /* the grant that a worker uses came with the credit */
+	bool is_put; /* by it */
 	char *put_url, *put_headers[LIMIT_SMALL_FIELDS + 1]; /* of the grant that a worker uses */
 	int put_status;
 };
@@ -164,6 +166,8 @@ static void send_progress(struct agent *a, const char *state, uint64_t bytes)
 	progress.session = a->session;
 	progress.state = (char *)state;
 	progress.bytes_total = bytes;
+	progress.takes_grant = bytes && a->fleet->opts.grants;
+	progress.crc32c = progress.takes_grant ? crc32c(0, trace, sizeof(trace)) : 0;
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_PROGRESS;
 	m.progress = &progress;
 	send_message(a->call, &m);
@@ -187,12 +191,17 @@ static void send_result(struct agent *a, const char *reason, const char *detail)
 	Tutti__V1__ClockModel clock = clock_model();
 	Tutti__V1__HostResult result = TUTTI__V1__HOST_RESULT__INIT;
 	agent_message m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	uint32_t sum = crc32c(0, trace, sizeof(trace));
 
 	result.session = a->session;
 	result.has_file = !*reason;
 	result.reason = (char *)reason;
 	result.detail = (char *)detail;
 	result.bytes = sizeof(trace);
+	result.put = result.has_file && a->is_put;
+	result.files = &result.bytes;
+	result.crc32c = &sum;
+	result.n_files = result.n_crc32c = result.put;
 	result.clock = &clock;
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_RESULT;
 	m.result = &result;
@@ -222,7 +231,7 @@ static int open_channel(struct agent *a, const char *lane, struct rpc_channel **
 	char *cert = dir ? xasprintf("%s/%s.crt", dir, a->host) : NULL;
 	char *key = dir ? xasprintf("%s/%s.key", dir, a->host) : NULL;
 	char *ca = dir ? xasprintf("%s/ca.crt", dir) : NULL;
-	const struct rpc_tls tls = { cert, key, ca, NULL };
+	const struct rpc_tls tls = { cert, key, ca, NULL, NULL };
 	const struct rpc_channel_opts opts = {
 		.target = o->target,
 		.tls = dir ? &tls : NULL,
@@ -242,7 +251,7 @@ static void forget_capture(struct agent *a)
 {
 	loop_timer_cancel(a->fleet->loop, &a->window);
 	a->session[0] = '\0';
-	a->stored = false;
+	a->stored = a->is_put = false;
 	if (a->upload)
 		rpc_cancel(a->upload);
 	a->upload = NULL;
@@ -337,7 +346,11 @@ static void on_put(void *arg)
 	}
 	free(a->put_url);
 	a->put_url = NULL;
-	if (!a->upload)
+	if (a->by_credit && *a->session) {
+		a->is_put = a->put_status == 200;
+		send_result(a, a->is_put ? "" : "upload", a->is_put ? "" : "the grant was refused");
+	}
+	if (a->by_credit || !a->upload)
 		return;
 	if (a->put_status != 200 && a->put_status != 412) {
 		rpc_cancel(a->upload);
@@ -413,7 +426,7 @@ static void send_upload(struct rpc_call *call, const Tutti__V1__UploadMessage *m
 	rpc_send(call, data, tutti__v1__upload_message__pack(m, data));
 }
 
-static void on_credit(struct agent *a)
+static void on_credit(struct agent *a, const Tutti__V1__Upload *credit)
 {
 	static const struct rpc_events events = { .message = on_upload_message,
 						  .closed = on_upload_closed };
@@ -421,8 +434,13 @@ static void on_credit(struct agent *a)
 	Tutti__V1__UploadBegin begin = TUTTI__V1__UPLOAD_BEGIN__INIT;
 	uint32_t sum = crc32c(0, trace, sizeof(trace));
 
-	if (!*a->session || a->upload)
+	if (!*a->session || a->upload || a->put_url)
 		return;
+	a->by_credit = credit->grant;
+	if (credit->grant) {
+		use_grant(a, credit->grant);
+		return;
+	}
 	a->upload = rpc_open(a->channel, "/tutti.v1.Ingest/Upload", INT64_MAX, &events, a);
 	begin.session = a->session;
 	begin.host = a->host;
@@ -492,7 +510,7 @@ static void dispatch(struct agent *a, const aggregator_message *m)
 		on_arm(a, m->arm);
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_UPLOAD:
-		on_credit(a);
+		on_credit(a, m->upload);
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_CANCEL:
 		forget_capture(a);

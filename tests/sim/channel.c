@@ -210,10 +210,11 @@ static TAILQ_HEAD(, rpc_server) servers = TAILQ_HEAD_INITIALIZER(servers);
 
 struct rpc_server *server_find(const char *host, int port)
 {
+	const struct sim_host *at = host_find(host);
 	struct rpc_server *s;
 
 	TAILQ_FOREACH (s, &servers, entry) {
-		if (!s->stopping && s->port == port && !strcmp(s->rpc->host->name, host) &&
+		if (!s->stopping && s->port == port && s->rpc->host == at &&
 		    !s->rpc->host->cleaning_up)
 			return s;
 	}

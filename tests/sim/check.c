@@ -281,6 +281,15 @@ static bool is_typed(const char *reason)
 	       r->word != REASON_NO_PERMISSION && r->word != REASON_UNSUPPORTED;
 }
 
+/* As docs/wire.md has it: only the report is missing where a host is `lost` or `timeout` and has a file. */
+static bool may_be_partial(const char *reason)
+{
+	const struct reason *r = reason_find(reason);
+
+	return r &&
+	       (r->states & REASON_PARTIAL || r->word == REASON_LOST || r->word == REASON_TIMEOUT);
+}
+
 /* `sum` is NULL where the agent's report did not arrive. */
 static void check_sum(const struct file_check *f, const struct buf *data, const char *sum)
 {
@@ -436,6 +445,9 @@ static void check_host(struct store *s, const struct request *w, const json_t *m
 			 json_get_text(host, "file"));
 	if (complete ? *reason != '\0' : !is_typed(reason))
 		sim_fail("session %s host %s: %s, reason '%s'", w->session, name, state, reason);
+	if (partial && !may_be_partial(reason))
+		sim_fail("session %s host %s: its file is stored, reason '%s'", w->session, name,
+			 reason);
 	if (w->must_complete && !complete)
 		sim_fail("session %s host %s: %s (%s: %s) on a healthy fleet", w->session, name,
 			 state, reason, json_get_text(host, "detail"));

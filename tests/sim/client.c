@@ -208,7 +208,7 @@ void client_before_outage(void)
 
 void client_new(void)
 {
-	const struct rpc_channel_opts opts = { .target = "agg:7401",
+	const struct rpc_channel_opts opts = { .target = "leader:7401",
 					       .max_message_bytes = RESPONSE_BYTES };
 	struct err e;
 

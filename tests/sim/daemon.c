@@ -21,6 +21,9 @@
 /* The same in every run, wherever the folder is: paths are part of what happens. */
 #define ROOT "/proc/self/cwd"
 
+#define DAEMON_SHARED_STORE "store"
+#define CLOCK_FILE	    "session-clock.json"
+
 struct sim_daemon {
 	struct sim_host *host;
 	const struct daemon_kind *kind;
@@ -32,7 +35,8 @@ struct sim_daemon {
 	struct sim_event limit; /* of an orderly stop */
 };
 
-static struct sim_daemon *daemons;
+static struct sim_daemon *daemons; /* of all hosts; behind them, of the standby */
+static size_t n_daemons;
 static struct daemon_opts opts;
 static const char *root;
 
@@ -258,13 +262,15 @@ char *daemon_folder(const char *host)
 void daemons_new(const struct daemon_opts *options)
 {
 	opts = *options;
-	daemons = xcalloc(sim.n_hosts, sizeof(*daemons));
-	for (size_t i = 0; i < sim.n_hosts; i++) {
+	n_daemons = sim.n_hosts + (sim.standby ? 1 : 0);
+	daemons = xcalloc(n_daemons, sizeof(*daemons));
+	for (size_t i = 0; i < n_daemons; i++) {
 		struct sim_daemon *d = &daemons[i];
+		bool is_agent = i && i < sim.n_hosts;
 		char *dir;
 
-		d->host = sim.hosts[i];
-		d->kind = i ? &agent_kind : &aggregator_kind;
+		d->host = i < sim.n_hosts ? sim.hosts[i] : sim.standby;
+		d->kind = is_agent ? &agent_kind : &aggregator_kind;
 		d->life = 1;
 		dir = folder_of(d, ".", 1);
 		if (mkdir(dir, 0700))
@@ -275,8 +281,10 @@ void daemons_new(const struct daemon_opts *options)
 
 void daemons_free(void)
 {
-	for (size_t i = 0; i < sim.n_hosts; i++)
+	for (size_t i = 0; i < n_daemons; i++)
 		forget(&daemons[i], daemons[i].life);
+	if (opts.n_aggregators > 1)
+		walk(DAEMON_SHARED_STORE, NULL);
 	free(daemons);
 	daemons = NULL;
 }
@@ -285,22 +293,57 @@ void daemons_free(void)
 
 struct aggregator *the_aggregator(void)
 {
-	return sim.hosts[0]->alive ? daemons[0].self : NULL;
+	return sim.hosts[0]->alive ? daemon_of(sim.hosts[0])->self : NULL;
+}
+
+char *daemon_store_url(const char *dir)
+{
+	return opts.n_aggregators > 1 ? xasprintf("file://%s/%s", ROOT, DAEMON_SHARED_STORE)
+				      : xasprintf("file://%s/store", dir);
 }
 
 struct store *the_store(void)
 {
-	char *dir = folder_of(&daemons[0], ROOT, daemons[0].life);
-	char *url = xasprintf("file://%s/store", dir);
+	const struct sim_daemon *d = daemon_of(sim.hosts[0]);
+	char *dir = folder_of(d, ROOT, d->life), *url = daemon_store_url(dir);
 	struct sim_host *was = sim.host;
 	struct store *s = NULL;
 	struct err e;
 
-	sim.host = daemons[0].host;
+	sim.host = d->host;
 	if (store_open_whole(&s, url, &e))
 		sim_fail("the store cannot be read: %s", e.msg);
 	sim.host = was;
 	free(url);
 	free(dir);
 	return s;
+}
+
+/* As the record of the lease does (aggregator/replica.c). */
+static void hand_clock_over(const struct sim_daemon *from, const struct sim_daemon *to)
+{
+	char *old = folder_of(from, ".", from->life), *new = folder_of(to, ".", to->life);
+	char *spool = xasprintf("%s/spool", new), *path = xasprintf("%s/%s", spool, CLOCK_FILE);
+	char *former = xasprintf("%s/spool/%s", old, CLOCK_FILE);
+
+	mkdir(spool, 0700);
+	unlink(path);
+	if (!access(former, R_OK))
+		copy_file(former, path);
+	free(former);
+	free(path);
+	free(spool);
+	free(new);
+	free(old);
+}
+
+void daemon_hand_over(void)
+{
+	struct sim_host *former = sim.hosts[0];
+
+	http_host_gone(former);
+	hand_clock_over(daemon_of(former), daemon_of(sim.standby));
+	sim.hosts[0] = sim.standby;
+	sim.standby = former;
+	sim_note("%s takes over from %s", sim.hosts[0]->name, former->name);
 }

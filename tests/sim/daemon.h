@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The programs: hosts[0] of the world has the aggregator, every other one an agent.
+ * The programs: hosts[0] of the world has the aggregator, every other one an agent. A second aggregator is beside them.
  *
  * A killed daemon leaves its files as they are, and its successor gets a copy of them. To free its memory the
  * simulation then stops the killed daemon in an orderly way; what it sends and writes meanwhile is discarded.
@@ -18,6 +18,7 @@ void daemon_root_new(void);
 void daemon_root_free(void);
 
 struct daemon_opts {
+	int n_aggregators; /* 1, or 2 that share a store */
 	int64_t grace_ns, lead_ns; /* of the aggregator */
 	int64_t spool_limit_bytes, file_limit_bytes; /* of agents */
 };
@@ -31,7 +32,14 @@ void daemon_kill(struct sim_host *h, bool vanish); /* SIGKILL, or power loss if 
 bool daemon_is_busy(const struct sim_host *h); /* it is being started or stopped */
 char *daemon_folder(const char *host); /* of its present life; the caller frees it */
 
-struct aggregator *the_aggregator(void); /* NULL = it is down */
+/* The standby is the aggregator that leads from now on, as soon as it is started, and the one before is the standby, whatever
+ * it still does. The lease, which decides that, is not played: tests/unit/aggregator/lease does that. */
+void daemon_hand_over(void);
+
+char *daemon_store_url(
+	const char *dir); /* of an aggregator with this folder; the caller frees it */
+
+struct aggregator *the_aggregator(void); /* the one that leads; NULL = it is down */
 struct store *the_store(
 	void); /* the aggregator's, up or down. The caller frees it with store_free() */
 

@@ -24,7 +24,8 @@ static int load(struct agent_conf *conf, const char *dir, const struct daemon_op
 		host,
 		limit,
 		file_limit,
-		(char *)"--aggregator=agg:7401",
+		(char *)(opts->n_aggregators > 1 ? "--aggregator=agg:7401,agg2:7401"
+						 : "--aggregator=agg:7401"),
 		(char *)"--listen=",
 		(char *)"--local-socket=",
 	};

@@ -9,7 +9,7 @@ static int load(struct aggregator *agg, const char *dir, const struct daemon_opt
 		struct err *e)
 {
 	char *spool = xasprintf("--spool=%s/spool", dir);
-	char *store = xasprintf("--store=file://%s/store", dir);
+	char *url = daemon_store_url(dir), *store = xasprintf("--store=%s", url);
 	char *grace = xasprintf("--grace=%lldms", (long long)(opts->grace_ns / NS_PER_MS));
 	char *lead = xasprintf("--lead=%lldms", (long long)(opts->lead_ns / NS_PER_MS));
 	char *args[] = { spool, store, grace, lead };
@@ -20,6 +20,7 @@ static int load(struct aggregator *agg, const char *dir, const struct daemon_opt
 	free(lead);
 	free(grace);
 	free(store);
+	free(url);
 	free(spool);
 	return rc;
 }
@@ -31,6 +32,8 @@ static int start(void **self, const char *dir, const struct daemon_opts *opts, s
 	int rc = load(agg, dir, opts, e);
 
 	agg->loop = loop;
+	if (opts->n_aggregators > 1)
+		agg->term = (uint64_t)sim.now_ns + 1; /* a later one is higher */
 	*self = agg;
 	return rc ? rc : aggregator_start(agg, e);
 }

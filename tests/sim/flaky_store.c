@@ -170,10 +170,12 @@ static void crash(void *arg)
 	(void)arg;
 	if (h->cleaning_up)
 		return;
-	set_rules("");
-	sim_at(&world.crash, sim.now_ns, on_crash, NULL);
-	while (!h->cleaning_up)
-		wait_until(sim.now_ns + 1);
+	if (h == sim.hosts[0]) {
+		set_rules("");
+		sim_at(&world.crash, sim.now_ns, on_crash, NULL);
+	}
+	while (!h->cleaning_up) /* a former leader ends by itself, soon */
+		wait_until(sim.now_ns + (h == sim.hosts[0] ? 1 : NS_PER_MS));
 }
 
 /* ---- time ---- */

@@ -251,7 +251,7 @@ void host_step(struct sim_host *h, int64_t by_ns)
 
 const struct sim_path *net_path(const struct sim_host *from, const struct sim_host *to)
 {
-	return from == sim.hosts[0] ? &to->back : &from->there;
+	return from == sim.hosts[0] || from == sim.standby ? &to->back : &from->there;
 }
 
 int64_t net_delay_ns(const struct sim_host *from, const struct sim_host *to)
@@ -299,6 +299,10 @@ struct sim_host *host_new(const char *name)
 
 struct sim_host *host_find(const char *name)
 {
+	if (!strcmp(name, "leader"))
+		return sim.hosts[0];
+	if (sim.standby && !strcmp(name, sim.standby->name))
+		return sim.standby;
 	for (size_t i = 0; i < sim.n_hosts; i++) {
 		if (!strcmp(sim.hosts[i]->name, name))
 			return sim.hosts[i];

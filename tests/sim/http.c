@@ -2,7 +2,6 @@
 /* net/http_server.h: requests that are functions, answers that are memory. */
 #include "net/http_server.h"
 
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +44,7 @@ struct http_server {
 	bool dead;
 };
 
-static struct http_server *the_server; /* there is one aggregator */
+static struct http_server *the_server; /* of the aggregator that leads */
 
 /* ---- requests ---- */
 
@@ -120,6 +119,11 @@ const char *http_method(const struct http_req *req)
 }
 
 const char *http_path(const struct http_req *req)
+{
+	return req->path;
+}
+
+const char *http_target(const struct http_req *req)
 {
 	return req->path;
 }
@@ -253,6 +257,12 @@ void http_answer_error(struct http_req *req, int status, const char *fmt, ...)
 void http_answer_redirect(struct http_req *req, const char *url)
 {
 	http_answer(req, 302, "", url, strlen(url));
+}
+
+void http_answer_elsewhere(struct http_req *req, const char *url, struct buf *body_taken)
+{
+	(void)url;
+	http_answer_take(req, 307, "", body_taken);
 }
 
 bool http_file_part(const struct http_req *req, const struct http_file *file, uint64_t *first,
@@ -417,7 +427,6 @@ int http_server_new(struct http_server **out, struct loop *loop,
 
 	(void)opts;
 	(void)e;
-	assert(!the_server);
 	s->loop = loop;
 	s->host = sim.host;
 	s->handler = handler;

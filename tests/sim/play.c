@@ -10,6 +10,7 @@
 #include "tests/sim/check.h"
 #include "tests/sim/client.h"
 #include "tests/sim/daemon.h"
+#include "tests/sim/fleet.h"
 #include "tests/sim/flaky_store.h"
 #include "tests/sim/job.h"
 #include "tests/sim/sim.h"
@@ -21,6 +22,9 @@
 	 NS_PER_S) /* after it everything is well again: the longest keepalive, redial pauses */
 
 #define PICK(table) (table)[rng_range(&sim.rng, 0, ARRAY_SIZE(table) - 1)]
+
+#define HOLD_NS	 (15 * NS_PER_S) /* a lease */
+#define WOKEN_NS (50 * NS_PER_MS) /* for which a former leader that wakes up goes on, at most */
 
 #define FLEET_READY_NS (20 * NS_PER_S) /* all are connected, clocks are calibrated */
 
@@ -44,6 +48,7 @@ static struct {
 	double mean_gap_ns; /* between two things that happen */
 	struct sim_event next;
 	struct sim_event *starts; /* of each host's daemon */
+	struct sim_event former_ends; /* a leader that was frozen has woken up */
 } stage;
 
 static struct sim_host *the_agg(void)
@@ -107,6 +112,48 @@ static void end_daemon(struct sim_host *h)
 	start_in(h, rng_scale(&sim.rng, 20 * NS_PER_MS, 20 * NS_PER_S));
 }
 
+/* The rules of a lease (aggregator/lease/lease.h): a leader that stops gives it back, any other one has been silent for
+ * all of it. One that wakes up after that ends itself, and what it does before is what the ledgers must withstand. */
+static void on_former_ends(void *arg)
+{
+	struct sim_host *former = arg;
+
+	if (former->alive && former != the_agg())
+		daemon_kill(former, false);
+}
+
+static void freeze(struct sim_host *h)
+{
+	host_pause(h, rng_scale(&sim.rng, HOLD_NS, 4 * HOLD_NS));
+	sim_at(&stage.former_ends, h->paused_until_ns + rng_range(&sim.rng, 0, WOKEN_NS),
+	       on_former_ends, h);
+}
+
+static void take_over(void)
+{
+	struct sim_host *former = the_agg();
+	int64_t after_ns = rng_range(&sim.rng, HOLD_NS, HOLD_NS + HOLD_NS / 4);
+
+	if (!former->alive || daemon_is_busy(former) || former->paused_until_ns > sim.now_ns ||
+	    sim.standby->alive || daemon_is_busy(sim.standby))
+		return;
+	before_outage();
+	switch (rng_range(&sim.rng, 0, 2)) {
+	case 0:
+		daemon_stop(former);
+		after_ns = rng_range(&sim.rng, 0, HOLD_NS / 8);
+		break;
+	case 1:
+		daemon_kill(former, rng_chance(&sim.rng, 0.2));
+		break;
+	default:
+		freeze(former);
+	}
+	daemon_hand_over();
+	check_visible();
+	start_in(the_agg(), after_ns);
+}
+
 static void on_store_crash(void)
 {
 	check_counts.store_kills++;
@@ -163,8 +210,12 @@ static void suspend_agent(void)
 
 static void step_clock(void)
 {
-	host_step(rng_chance(&sim.rng, 0.1) ? the_agg() : any_agent(),
-		  rng_range(&sim.rng, -5 * NS_PER_S, 5 * NS_PER_S));
+	struct sim_host *h = rng_chance(&sim.rng, 0.1) ? the_agg() : any_agent();
+	int64_t by_ns = rng_range(&sim.rng, -5 * NS_PER_S, 5 * NS_PER_S);
+
+	host_step(h, by_ns);
+	if (h == the_agg() && sim.standby)
+		host_step(sim.standby, by_ns);
 }
 
 static void slow_down(void)
@@ -225,7 +276,7 @@ static void end_away(void)
 		user_stop();
 }
 
-enum draw { DRAW_USE, DRAW_FAILURE, DRAW_STORE };
+enum draw { DRAW_USE, DRAW_FAILURE, DRAW_STORE, DRAW_TAKEOVER };
 
 /* With --snapshots the second weight counts. */
 static const struct action {
@@ -258,12 +309,15 @@ static const struct action {
 	{ break_store, "store breaks", 4, 1, DRAW_STORE },
 	{ lose_store, "store away", 2, 0, DRAW_STORE },
 	{ crash_at_call, "kill at a store call", 3, 0, DRAW_STORE },
+	{ take_over, "takeover", 12, 6, DRAW_TAKEOVER },
 };
 
 static uint64_t drawn[ARRAY_SIZE(actions)]; /* how often, in all seeds so far */
 
 static int weight_of(const struct action *a)
 {
+	if (a->draw == DRAW_TAKEOVER && !stage.opts->takeover)
+		return 0;
 	return stage.opts->snapshots ? a->past_weight : a->weight;
 }
 
@@ -307,32 +361,11 @@ static void on_next(void *arg)
 
 /* ---- the fleet ---- */
 
-static void make_path(struct sim_path *p)
-{
-	p->delay_ns = rng_scale(&sim.rng, 10 * NS_PER_US, 5 * NS_PER_MS);
-	p->jitter_ns = (double)rng_scale(&sim.rng, NS_PER_US, 2 * NS_PER_MS);
-	p->loss = rng_chance(&sim.rng, 0.3) ? 0.05 * rng_unit(&sim.rng) : 0;
-	p->twice = rng_chance(&sim.rng, 0.2) ? 0.05 : 0;
-}
-
-/* Most paths are alike there and back, some are not. */
-static void make_host(const char *name)
-{
-	struct sim_host *h = host_new(name);
-
-	make_path(&h->there);
-	h->back = h->there;
-	if (rng_chance(&sim.rng, 0.3))
-		make_path(&h->back);
-	h->slow_ns = rng_scale(&sim.rng, 2 * NS_PER_US, 500 * NS_PER_US);
-	if (rng_chance(&sim.rng, 0.2))
-		h->bytes_per_s = rng_scale(&sim.rng, 50000, 100000000);
-}
-
 static void make_fleet(int agents)
 {
 	const bool small_files = rng_chance(&sim.rng, 0.4);
 	const struct daemon_opts opts = {
+		.n_aggregators = stage.opts->takeover ? 2 : 1,
 		.grace_ns = rng_range(&sim.rng, 3, 30) * NS_PER_S,
 		.lead_ns = rng_scale(&sim.rng, NS_PER_MS, NS_PER_S),
 		.spool_limit_bytes = rng_chance(&sim.rng, 0.1) ? 16 << 20 : 1 << 30,
@@ -341,12 +374,14 @@ static void make_fleet(int agents)
 	char name[24];
 
 	ballast_limit = small_files ? 40 << 10 : SIZE_MAX;
-	make_host("agg");
+	fleet_make_host("agg");
 	the_agg()->bytes_per_s = 1000000000;
 	for (int i = 1; i <= agents; i++) {
 		snprintf(name, sizeof(name), "h%d", i);
-		make_host(name);
+		fleet_make_host(name);
 	}
+	if (stage.opts->takeover)
+		fleet_make_standby();
 	stage.starts = xcalloc(sim.n_hosts, sizeof(*stage.starts));
 	daemons_new(&opts);
 	user_new(opts.grace_ns, stage.opts->calm);
@@ -424,6 +459,10 @@ static void clear_stage(void)
 		host_free(sim.hosts[i]);
 	}
 	free(stage.starts);
+	sim_cancel(&stage.former_ends);
+	if (sim.standby)
+		host_free(sim.standby);
+	sim.standby = NULL;
 }
 
 /* All is well, and has been for a while. */
@@ -505,6 +544,9 @@ struct play_result play(uint64_t seed, const struct play_opts *opts)
 		play_chance(seed);
 	heal();
 	sim_run(sim.now_ns + CALM_NS);
+	/* a former leader may have left a record when it woke up, and accepted what no caller was told of */
+	if (opts->takeover)
+		restart_aggregator();
 	user_capture_whole();
 	user_capture_whole(); /* both need the profilers */
 	sim_run(sim.now_ns + NS_PER_S);

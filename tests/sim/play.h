@@ -22,6 +22,7 @@ struct play_opts {
 	bool calm; /* no failures except those of the network */
 	bool snapshots; /* mostly windows of the past, while agents fail, several at once in a large fleet */
 	bool whole_store; /* the store never fails */
+	bool takeover; /* there are two aggregators on one machine and one store */
 	void (*live)(
 		void); /* instead of chance decides what is asked for, and is there until it is over; or NULL */
 	enum call_fault fault;

@@ -11,7 +11,7 @@
  *   flaky_store.c  the aggregator's store: takes time, fails, is away, kills it; fiber.c lets a worker wait
  *   user.c    requests captures, stops, cancels, retries; client.c uses ProfilerService; snapshots.c the past
  *   check.c   checks the sessions; check_store.c what is in the store and in spools
- *   play.c    the schedule of a seed; main.c the command line
+ *   play.c    the schedule of a seed; fleet.c its machines; main.c the command line
  *
  * True time is virtual, in ns since the begin of the simulation, and the same on all hosts. Code takes no time,
  * except to read a clock; a worker, a packet and a slow host take a random time.
@@ -73,8 +73,10 @@ struct sim {
 	uint64_t seq, steps;
 	uint64_t hash; /* of all that happened so far */
 	struct sim_host *host; /* whose code is running; NULL = the simulation's own */
-	struct sim_host **hosts;
+	struct sim_host **hosts; /* the first one is the aggregator's that leads */
 	size_t n_hosts;
+	struct sim_host
+		*standby; /* of the other aggregator, on the same machine; NULL = there is one */
 	int verbose;
 	unsigned int failures;
 };
@@ -137,7 +139,8 @@ struct sim_host {
 
 struct sim_host *host_new(const char *name);
 struct sim_host *host_new_outside(const char *name); /* not in sim.hosts: nothing befalls it */
-struct sim_host *host_find(const char *name); /* or NULL */
+struct sim_host *host_find(
+	const char *name); /* or NULL; "leader" is that of the aggregator that leads */
 void host_free(struct sim_host *h);
 
 /* True time, plus cleanup_ns while the host is being cleaned up. */

@@ -3,7 +3,7 @@
 import { el } from "./dom";
 
 type Theme = "system" | "light" | "dark";
-const order: Theme[] = ["system", "light", "dark"], system = matchMedia("(prefers-color-scheme: dark)");
+const order: Theme[] = ["system", "light", "dark"], system = matchMedia("(prefers-color-scheme: dark)"), forced = matchMedia("(forced-colors: active)");
 const names: Record<Theme, string> = { system: "Auto", light: "Light", dark: "Dark" };
 const listeners = new Set<() => void>();
 let chosen: Theme = "system";
@@ -40,6 +40,6 @@ export function themeButton(): HTMLButtonElement {
 
 export function startTheme(): void {
   chosen = order.find((t) => t === stored()) ?? "system";
-  system.addEventListener("change", apply);
+  for (const m of [system, forced]) m.addEventListener("change", apply);
   apply();
 }

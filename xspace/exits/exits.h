@@ -131,4 +131,16 @@ MUST_CHECK int merged_add(struct merged *m, const struct exit_host *host,
 MUST_CHECK int merged_end(struct merged *m, struct exit_counts *counts, struct err *e);
 void merged_free(struct merged *m); /* NULL is fine */
 
+/* A format by its name, for whoever lets others choose: "pftrace", "json", "system-profile", "pprof", "summary", "merged". The functions
+ * are those above, of the trace that `begin` returned. */
+struct exit_format {
+	const char *name;
+	void *(*begin)(const struct exit_conf *conf, const struct xs_sink *out);
+	int (*add)(void *trace, const struct exit_host *host, const struct xs_source *in,
+		   struct err *e);
+	int (*end)(void *trace, struct exit_counts *counts, struct err *e);
+	void (*release)(void *trace);
+};
+const struct exit_format *exit_format_find(const char *name); /* NULL: there is none */
+
 #endif

@@ -16,7 +16,7 @@
 
 /* Tracks with fewer events have no coarser level: folding a few blocks costs a query nothing. */
 #define LEVELS_FROM 2048
-#define LEVEL_STEP  3 /* from one shift to the next: a factor of 8 */
+#define LEVEL_STEP  2
 #define LEVELS_MAX  22
 /* A level that leaves more of the one before it than this is not worth its bytes. */
 #define KEEP_PERCENT 60

@@ -151,6 +151,14 @@ static const char *judge(const struct tracer_python *t, struct tracer_state *sta
 			 h.unsupported_why);
 		return REASON_UNSUPPORTED;
 	}
+	if (h.left_out) {
+		state->health = TRACER_DEGRADED;
+		snprintf(state->reason, sizeof(state->reason),
+			 "%zu Python processes are left out: there are more than are sampled at "
+			 "once, or more of one user",
+			 h.left_out);
+		return REASON_UNSUPPORTED;
+	}
 	return "";
 }
 

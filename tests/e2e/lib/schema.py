@@ -36,6 +36,7 @@ ANSWERS = {
     # view_test.py holds these against the stored files
     "GET /api/v1/sessions/*/view": "view", "GET /api/v1/sessions/*/view/tile": None, "GET /api/v1/sessions/*/view/trace": None,
     **{f"GET /api/v1/sessions/*/view/{what}": f"view-{what}" for what in ("event", "search", "next", "spread", "links", "selection", "flame", "durations")},
+    "POST /api/v1/join-tokens": "join-token", "POST /api/v1/revocations": "revocation",
     "GET /api/v1/events": {"hosts": "hosts", "capture": "capture", "sessions": "session"},
     "GET /healthz": None,
     "GET /readyz": None,
@@ -44,7 +45,8 @@ ANSWERS = {
 }
 REQUESTS = {"POST /api/v1/captures": "capture-request", "POST /api/v1/snapshots": "snapshot-request",
             "POST /api/v1/sessions/*/retry": "retry-request", "POST /api/v1/sessions/*/links": "links-request",
-            "POST /api/v1/imports": "import-request", "POST /api/v1/login": "login-request"}
+            "POST /api/v1/imports": "import-request", "POST /api/v1/login": "login-request",
+            "POST /api/v1/join-tokens": "join-token-request", "POST /api/v1/revocations": "revocation-request"}
 
 # Keys of a store, and files of the aggregator's spool.
 STORED = {
@@ -60,7 +62,7 @@ PRINTED = {
     "hosts": ["hosts"], "clock": ["hosts"], "sessions": ["sessions"], "delete": ["deleted", "deleted-many"], "fetch": ["fetched"], "pin": ["pinned"], "unpin": ["pinned"], "share": ["shared"],
     "capture": ["manifest", "capture", "setting-list"], "snapshot": ["manifest", "capture", "series"], "retry": ["manifest", "capture"], "show": ["manifest", "capture"],
     "cancel": ["capture"], "start": ["session"], "import": ["imported", "imported-sessions"], "export": ["exported", "exported-trace"], "stop": ["session", "capture"], "status": ["agent-status"],
-    "store": ["store-check"], "audit": ["audit-verified"], "pods": ["pods"], "doctor": ["doctor"], "jobs": ["pod-jobs"],
+    "store": ["store-check"], "audit": ["audit-verified"], "pods": ["pods"], "doctor": ["doctor"], "token": ["join-token"], "revoke": ["revocation"], "jobs": ["pod-jobs"],
 }
 
 

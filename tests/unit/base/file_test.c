@@ -288,6 +288,32 @@ static void test_without_openat2(int number)
 	CHECK_EQ(status, 0);
 }
 
+/* Also over what a crash left beside it, whatever that is; where it fails, the old file is as it was. */
+static void test_replace(void)
+{
+	struct buf text = BUF_INIT;
+	struct stat st;
+	struct err e;
+
+	CHECK_OK(file_replace(in_root("kept"), 0600, "old", 3, &e), e);
+	write_file("elsewhere", "untouched");
+	CHECK(!symlink("elsewhere", in_root("kept.new")));
+	CHECK_OK(file_replace(in_root("kept"), 0640, "newer", 5, &e), e);
+	CHECK_OK(file_load(in_root("kept"), 64, &text, &e), e);
+	CHECK_STR(buf_str(&text), "newer");
+	CHECK(!stat(in_root("kept"), &st) && (st.st_mode & 0777) == 0640);
+	buf_reset(&text);
+	CHECK_OK(file_load(in_root("elsewhere"), 64, &text, &e), e);
+	CHECK_STR(buf_str(&text), "untouched");
+	CHECK(access(in_root("kept.new"), F_OK) < 0);
+	CHECK(!mkdir(in_root("kept.new"), 0700));
+	CHECK(file_replace(in_root("kept"), 0600, "x", 1, &e) < 0);
+	buf_reset(&text);
+	CHECK_OK(file_load(in_root("kept"), 64, &text, &e), e);
+	CHECK_STR(buf_str(&text), "newer");
+	buf_release(&text);
+}
+
 int main(void)
 {
 	root = temp_dir();
@@ -296,6 +322,7 @@ int main(void)
 	test_write_in_pieces();
 	test_load();
 	test_make_folders();
+	test_replace();
 	make_foreign_root();
 	test_links_stay_inside();
 	test_without_openat2(ENOSYS);

@@ -69,6 +69,19 @@ static void test_clean(void)
 	check_clean("ab\xc3\xa4", 4, "ab"); /* no half of a character */
 	check_clean("ab\xc3\xa4", 5, "ab\xc3\xa4");
 	check_clean("abc", 1, "");
+	check_clean("eight by eight: ~", 32, "eight by eight: ~");
+	check_clean("eight by eight", 9, "eight by");
+	check_clean("eight by eight", 8, "eight b");
+	for (int i = 0; i < 16; i++) { /* wherever it is */
+		for (const char *c = "\x01\x1f\x7f\x80\xff"; *c; c++) {
+			char text[] = "sixteen letters.", want[sizeof(text)];
+
+			memcpy(want, text, sizeof(text));
+			text[i] = *c;
+			want[i] = (uint8_t)*c >= 0x80 ? '?' : ' ';
+			check_clean(text, 32, want);
+		}
+	}
 	CHECK_EQ(clean_text(out, sizeof(out), "ab\0cd", 5), 2);
 	CHECK_EQ(clean_text(out, sizeof(out), "abcdef", 3), 3);
 	CHECK_STR(out, "abc");

@@ -144,8 +144,10 @@ static void run_events(void *arg)
 	struct heard *h = arg;
 	char *url = xasprintf("http://127.0.0.1:%d/names", h->f->port);
 	struct http_call call = { .url = url };
+	struct buf answer = BUF_INIT;
 
-	h->rc = http_events(&call, &h->status, on_event, h, &h->e);
+	h->rc = http_events(&call, &h->status, &answer, on_event, h, &h->e);
+	buf_release(&answer);
 	free(url);
 }
 

@@ -77,8 +77,10 @@ static int on_event(void *arg, const char *event, const char *data)
 static void run_listen(void *arg)
 {
 	struct listen_job *l = arg;
+	struct buf answer = BUF_INIT;
 
-	l->rc = http_events(&l->call, &l->status, on_event, l, &l->e);
+	l->rc = http_events(&l->call, &l->status, &answer, on_event, l, &l->e);
+	buf_release(&answer);
 }
 
 static void end_listen(void *arg)

@@ -1,5 +1,6 @@
 set(local_socket_fixture ${CMAKE_SOURCE_DIR}/tests/unit/net/local_socket_fixture.c)
 set(http_fixture ${CMAKE_SOURCE_DIR}/tests/unit/net/http_fixture.c)
+unit_test(net/cert_test PURE USES net)
 unit_test(net/address_test PURE USES net)
 unit_test(net/local_socket_abuse_test USES net SRC ${local_socket_fixture})
 unit_test(net/local_socket_close_test USES net)
@@ -18,3 +19,4 @@ unit_test(net/sigv4_test USES net)
 add_test(NAME unit/net/sigv4_botocore
 	COMMAND python3 ${CMAKE_SOURCE_DIR}/tests/unit/net/sigv4_botocore.py $<TARGET_FILE:test_net_sigv4_test>)
 set_tests_properties(unit/net/sigv4_botocore PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
+fuzz_test(cert USES net)

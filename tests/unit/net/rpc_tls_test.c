@@ -41,7 +41,10 @@ static bool say_identity(struct rpc_call *call, const struct rpc_msg *msg)
 }
 
 static const struct rpc_events events = { .message = say_identity };
-static const struct rpc_method methods[] = { { .path = "/t.T/Who", .events = &events } };
+static const struct rpc_method methods[] = {
+	{ .path = "/t.T/Who", .events = &events },
+	{ .path = "/t.T/Open", .events = &events },
+};
 
 struct fixture {
 	struct loop *loop;
@@ -52,13 +55,17 @@ struct fixture {
 
 static void start(struct fixture *f, const struct rpc_tls *tls)
 {
-	struct rpc_server_opts opts = { .address = "127.0.0.1:0", .tls = tls };
+	static const char *const open_methods[] = { "/t.T/Open", NULL };
+	struct rpc_server_opts opts = { .address = "127.0.0.1:0",
+					.tls = tls,
+					.open_methods = open_methods };
 	struct err e;
 	int port;
 
 	CHECK_OK(loop_new(&f->loop, 1, &e), e);
 	CHECK_OK(rpc_new(&f->rpc, f->loop, &e), e);
-	CHECK_OK(rpc_server_new(&f->server, f->rpc, &opts, methods, 1, &port, &e), e);
+	CHECK_OK(rpc_server_new(&f->server, f->rpc, &opts, methods, ARRAY_SIZE(methods), &port, &e),
+		 e);
 	snprintf(f->target, sizeof(f->target), "127.0.0.1:%d", port);
 }
 
@@ -72,7 +79,7 @@ static void stop(struct fixture *f)
 struct answer {
 	bool done;
 	enum rpc_code code;
-	char text[64];
+	char text[64], why[200];
 };
 
 static void on_answer(void *arg, const struct rpc_status *st, const struct rpc_msg *msg)
@@ -83,13 +90,14 @@ static void on_answer(void *arg, const struct rpc_status *st, const struct rpc_m
 
 	a->done = true;
 	a->code = st->code;
+	snprintf(a->why, sizeof(a->why), "%s", st->text);
 	if (!msg)
 		return;
 	data = rpc_msg_data(msg, &len);
 	snprintf(a->text, sizeof(a->text), "%.*s", (int)len, (const char *)data);
 }
 
-static struct answer ask(struct fixture *f, const struct rpc_tls *tls)
+static struct answer ask_at(struct fixture *f, const struct rpc_tls *tls, const char *path)
 {
 	struct rpc_channel_opts opts = { .target = f->target, .tls = tls };
 	int64_t end_ns = now_mono_ns() + BOUND_NS;
@@ -98,10 +106,15 @@ static struct answer ask(struct fixture *f, const struct rpc_tls *tls)
 	struct err e;
 
 	CHECK_OK(rpc_channel_new(&ch, f->rpc, &opts, &e), e);
-	rpc_unary(ch, "/t.T/Who", "", 0, end_ns, on_answer, &a);
+	rpc_unary(ch, path, "", 0, end_ns, on_answer, &a);
 	RUN_UNTIL(f->loop, a.done);
 	rpc_channel_free(ch);
 	return a;
+}
+
+static struct answer ask(struct fixture *f, const struct rpc_tls *tls)
+{
+	return ask_at(f, tls, "/t.T/Who");
 }
 
 static void test_tls(void)
@@ -133,11 +146,11 @@ static void test_mtls(void)
 		    ca = path_of("ca.crt");
 	struct file host_crt = path_of("host-a.crt"), host_key = path_of("host-a.key");
 	struct file evil_crt = path_of("host-x.crt"), evil_key = path_of("host-x.key");
-	struct rpc_tls server = { crt.path, key.path, ca.path, NULL };
-	struct rpc_tls host = { host_crt.path, host_key.path, ca.path, NULL };
-	struct rpc_tls evil = { evil_crt.path, evil_key.path, ca.path, NULL };
+	struct rpc_tls server = { crt.path, key.path, ca.path, NULL, NULL };
+	struct rpc_tls host = { host_crt.path, host_key.path, ca.path, NULL, NULL };
+	struct rpc_tls evil = { evil_crt.path, evil_key.path, ca.path, NULL, NULL };
 	struct rpc_tls anonymous = { .ca_file = ca.path };
-	struct rpc_tls mixed_up = { host_crt.path, key.path, ca.path, NULL };
+	struct rpc_tls mixed_up = { host_crt.path, key.path, ca.path, NULL, NULL };
 	struct fixture f;
 	struct answer a;
 
@@ -151,6 +164,59 @@ static void test_mtls(void)
 	CHECK_EQ(ask(&f, NULL).code, RPC_UNAVAILABLE);
 	a = ask(&f, &host);
 	CHECK_EQ(a.code, RPC_OK);
+	stop(&f);
+}
+
+/* Admits what is shown while it is told to; the name is the same for all. */
+static int verify(void *arg, const char *pem, size_t len, char name[RPC_IDENTITY_BYTES],
+		  int64_t *end_real_ns, struct err *e)
+{
+	const bool *admits = arg;
+
+	CHECK(!strncmp(pem, "-----BEGIN CERTIFICATE-----", 27) && pem[len] == '\0');
+	if (!*admits)
+		return err_set(e, ERR_DENIED, "not this one");
+	snprintf(name, RPC_IDENTITY_BYTES, "verified");
+	*end_real_ns = 5;
+	return 0;
+}
+
+/* A server with a verifier: who is refused is told why, and reaches open methods only, without a name. */
+static void test_verifier(void)
+{
+	struct file crt = path_of("server.crt"), key = path_of("server.key"),
+		    ca = path_of("ca.crt");
+	struct file evil_crt = path_of("host-x.crt"), evil_key = path_of("host-x.key");
+	bool admits = true;
+	const struct rpc_verifier verifier = { .verify = verify, .arg = &admits };
+	struct rpc_tls server = { .cert_file = crt.path,
+				  .key_file = key.path,
+				  .verifier = &verifier };
+	struct rpc_tls host = { evil_crt.path, evil_key.path, ca.path, NULL, NULL };
+	struct rpc_tls anonymous = { .ca_file = ca.path };
+	struct rpc_tls mixed_up = { evil_crt.path, key.path, ca.path, NULL, NULL };
+	struct fixture f;
+	struct answer a;
+
+	start(&f, &server);
+	a = ask(&f, &host);
+	CHECK_EQ(a.code, RPC_OK);
+	CHECK_STR(a.text, "verified");
+	a = ask(&f, &anonymous);
+	CHECK_EQ(a.code, RPC_UNAUTHENTICATED);
+	CHECK_STR(a.why, "no certificate was shown");
+	a = ask_at(&f, &anonymous, "/t.T/Open");
+	CHECK_EQ(a.code, RPC_OK);
+	CHECK_STR(a.text, "");
+	CHECK_EQ(ask_at(&f, &anonymous, "/grpc.health.v1.Health/Check").code, RPC_OK);
+	CHECK_EQ(ask(&f, &mixed_up).code, RPC_UNAVAILABLE);
+	admits = false;
+	a = ask(&f, &host);
+	CHECK_EQ(a.code, RPC_UNAUTHENTICATED);
+	CHECK_STR(a.why, "not this one");
+	a = ask_at(&f, &host, "/t.T/Open");
+	CHECK_EQ(a.code, RPC_OK);
+	CHECK_STR(a.text, "");
 	stop(&f);
 }
 
@@ -204,6 +270,7 @@ int main(void)
 		c[i] = cert_make(dir, names[i], i < 2 ? NULL : i == 4 ? c[1] : c[0]);
 	test_tls();
 	test_mtls();
+	test_verifier();
 	test_bad_files();
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		cert_free(c[i]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The picture: events are filled into memory, one line of pixels a lane, then copied; text and marks lie on top.
+import { el } from "../dom";
 import { span } from "../format";
 import { isDark, onTheme } from "../theme";
 import { colorOf, mix, pack, type Rgb } from "./color";
@@ -34,14 +35,19 @@ export interface Scene {
 interface Theme {
   dark: boolean; ink: string; soft: string; line: string; back: string; card: string; accent: string; select: string; hit: string; lost: string; clock: string; flow: string; warn: string; bad: string; backRgb: Rgb; rowRgb: Rgb }
 
+const rgb = (css: string): Rgb => (css.match(/[\d.]+/g) ?? []).slice(0, 3).map(Number) as Rgb;
+
+/* As the page's style has them now, and as numbers: a system's own colours (forced-colors) are names there. */
 function readTheme(): Theme {
-  const style = getComputedStyle(document.documentElement), v = (name: string): string => style.getPropertyValue(name).trim();
-  const dark = isDark();
-  return {
+  const probe = document.body.appendChild(el("span", { className: "probe" }));
+  const v = (name: string): string => { probe.style.color = `var(${name})`; return getComputedStyle(probe).color; };
+  const dark = isDark(), theme = {
     dark, ink: v("--ink"), soft: v("--soft"), line: v("--line"), back: v("--back"), card: v("--card"), accent: v("--accent"), select: v("--select"),
     hit: v("--hit"), lost: v("--lost"), clock: v("--clock"), flow: v("--flow"), warn: v("--warn"), bad: v("--bad"),
-    backRgb: dark ? [18, 22, 29] : [246, 247, 249], rowRgb: dark ? [21, 26, 34] : [255, 255, 255],
+    backRgb: rgb(v("--back")), rowRgb: rgb(v("--row")),
   };
+  probe.remove();
+  return theme;
 }
 
 interface Label { x: number; y: number; width: number; text: string }
@@ -62,8 +68,9 @@ export class Picture {
     onTheme(() => { this.theme = readTheme(); }, signal);
   }
 
+  /** A bucket is one to two pixels wide: a row has two entries a pixel at most. */
   shiftOf(s: Scene): number {
-    return Math.max(0, Math.min(50, Math.round(Math.log2(Math.max(1, (s.t1 - s.t0) / Math.max(1, s.width - s.gutter))))));
+    return Math.max(0, Math.min(50, Math.ceil(Math.log2(Math.max(1, (s.t1 - s.t0) / Math.max(1, s.width - s.gutter))))));
   }
 
   draw(s: Scene): void {
@@ -170,11 +177,12 @@ export class Picture {
     const left = Math.round(s.gutter * ratio), scale = (w - left) / (whole.t1 - whole.t0), height = Math.round((OVERVIEW - 2) * ratio);
     const sums = new Float32Array(w), shift = this.shiftOf(whole), planes = this.overviewPlanes();
     for (const { file, group } of planes) {
-      const size = BUCKETS * 2 ** shift;
+      const size = BUCKETS * 2 ** shift, isCounter = Array.from({ length: GROUP }, (_, k) => this.model.find(file, group * GROUP + k)?.info.counter);
       for (let i = Math.floor(whole.t0 / size); i * size < whole.t1; i++) {
         const tile = this.tiles.get(file, group, shift, i);
-        for (let e = 0; tile && e < tile.start.length; e++) {
-          if (tile.row[e] & 0xffff) continue;
+        for (let e = 0, k = 0; tile && e < tile.start.length; e++) {
+          while (e >= tile.ends[k]) k++;
+          if (isCounter[k] || tile.row[e] & 0xffff) continue;
           const from = left + (tile.fromPs + tile.start[e] * tile.unit - whole.t0) * scale;
           const x0 = Math.max(left, Math.floor(from)), x1 = Math.min(w, Math.ceil(from + tile.length[e] * tile.unit * scale));
           for (let x = x0; x < Math.max(x1, x0 + 1) && x < w; x++) sums[x] += (tile.row[e] >>> 16) / 65535;

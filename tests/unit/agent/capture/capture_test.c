@@ -408,6 +408,55 @@ static void test_stop_early(void)
 	fixture_down(&f);
 }
 
+/* As an agent does that was told to stop: what is recorded is kept, and says what is missing. */
+static void test_cut(void)
+{
+	struct seen seen = { 0 };
+	struct fixture f;
+	struct capture_request req;
+	struct capture *c;
+	struct err e;
+
+	fixture_up(&f, good_fakes, 1 << 20);
+	req = request(&f, &seen);
+	req.duration_ns = 600 * NS_PER_S;
+	req.give_up_ns = req.t0_ns + 700 * NS_PER_S;
+	CHECK_OK(capture_start(f.captures, &req, &c, &e), e);
+	fixture_until(&f, is_running, &seen);
+	capture_cut(c, req.t0_ns + 4 * NS_PER_MS, now_mono_ns() + NS_PER_S);
+	capture_cut(c, capture_t1_ns(c) + NS_PER_S, now_mono_ns() + 9 * NS_PER_S); /* nothing */
+	fixture_until(&f, is_over, &seen);
+	CHECK_EQ(seen.states[seen.n - 1], CAPTURE_READY);
+	CHECK_EQ(capture_t1_ns(c), req.t0_ns + 4 * NS_PER_MS);
+	CHECK_STR(report_of(c, "now")->state, "degraded");
+	CHECK_STR(report_of(c, "now")->reason, "window-cut");
+	CHECK(strstr(report_of(c, "now")->detail, "the last 600 s"));
+	fixture_down(&f);
+}
+
+/* A tracer that gives nothing holds an agent that stops no longer than it may. */
+static void test_cut_of_what_is_gathered(void)
+{
+	static const struct tracer_ops *const fakes[] = { &fake_now_ops, &fake_silent_ops, NULL };
+	struct seen seen = { 0 };
+	struct fixture f;
+	struct capture_request req;
+	struct capture *c;
+	struct err e;
+
+	fixture_up(&f, fakes, 1 << 20);
+	req = request(&f, &seen);
+	req.give_up_ns = req.t0_ns + 700 * NS_PER_S;
+	CHECK_OK(capture_start(f.captures, &req, &c, &e), e);
+	RUN_UNTIL(f.loop, seen.n && seen.states[seen.n - 1] == CAPTURE_GATHERING);
+	capture_cut(c, req.t0_ns, now_mono_ns());
+	fixture_until(&f, is_over, &seen);
+	CHECK_EQ(seen.states[seen.n - 1], CAPTURE_READY);
+	CHECK_STR(report_of(c, "now")->state, "ok"); /* its window was over */
+	CHECK_STR(report_of(c, "silent")->state, "failed");
+	fixture_down(&f);
+}
+
 /* In every state, also while a worker uses it. */
 static void test_release_any_time(void)
 {
@@ -533,6 +582,8 @@ int main(void)
 	test_limited();
 	test_settings();
 	test_stop_early();
+	test_cut();
+	test_cut_of_what_is_gathered();
 	test_release_any_time();
 	test_limits();
 	test_bytes_are_charged_first();

@@ -31,6 +31,7 @@ struct rig {
 	struct rpc *rpc;
 	struct control *control;
 	char aggregator[32];
+	int64_t back_within_ns;
 };
 
 static void new_control(struct rig *g)
@@ -51,6 +52,7 @@ static void new_control(struct rig *g)
 		.profiler_address = "",
 		.aggregator = g->aggregator,
 		.reconnect_max_ns = 20 * NS_PER_S,
+		.back_within_ns = g->back_within_ns,
 	};
 	struct err e;
 
@@ -158,6 +160,66 @@ static void test_whole_cycle(void)
 	g.control = NULL;
 	CHECK_EQ(g.agg.disconnects, 1);
 	CHECK_EQ(g.agg.lost, 0);
+	rig_down(&g);
+}
+
+static void count(void *arg)
+{
+	++*(int *)arg;
+}
+
+/* An agent that stops ends a long window, delivers it, and leaves what has not begun to the next one. */
+static void test_leave(void)
+{
+	struct rig g = { .back_within_ns = NS_PER_S };
+	int left = 0;
+
+	rig_up(&g, good_fakes);
+	fixture_until(&g.f, is_calibrated, &g.agg);
+	fake_arm(&g.agg, SESSION, 0, 600 * NS_PER_S, NULL);
+	until(&g, &g.agg.progress, 1);
+	fake_arm(&g.agg, "2026_11_21_12_00_00_later1", 600 * NS_PER_S, NS_PER_S, NULL);
+	until(&g, &g.agg.armed, 2);
+	control_leave(g.control, 60 * NS_PER_S, count, &left);
+	CHECK_EQ(left, 0);
+	until(&g, &g.agg.leavings, 1);
+	CHECK(!is_in_spool(&g, "2026_11_21_12_00_00_later1"));
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.results, 1);
+	CHECK(g.agg.has_file);
+	CHECK_STR(g.agg.reason, "window-cut");
+	until(&g, &left, 1);
+	rig_down(&g);
+}
+
+static bool is_ready(void *arg)
+{
+	const struct fake_aggregator *a = arg;
+
+	return strstr(a->states, "uploading") != NULL;
+}
+
+/* With nothing to finish it is left at once; and one that cannot deliver does not wait for a credit for ever. */
+static void test_leave_limits(void)
+{
+	struct rig g = { 0 };
+	int left = 0;
+
+	rig_up(&g, good_fakes);
+	control_leave(g.control, 60 * NS_PER_S, count, &left);
+	CHECK_EQ(left, 1);
+	rig_down(&g);
+	g = (struct rig){ 0 };
+	rig_up(&g, good_fakes);
+	fixture_until(&g.f, is_calibrated, &g.agg);
+	fake_arm(&g.agg, SESSION, 0, 5 * NS_PER_MS, NULL);
+	fixture_until(&g.f, is_ready, &g.agg);
+	control_leave(g.control, 50 * NS_PER_MS, count, &left);
+	until(&g, &left, 2);
+	CHECK_EQ(g.agg.leavings, 0); /* no agent follows */
+	control_free(g.control);
+	g.control = NULL;
+	CHECK(is_in_spool(&g, SESSION));
 	rig_down(&g);
 }
 
@@ -381,6 +443,30 @@ static void test_small_upload_for_grants(void)
 	CHECK(g.agg.has_file);
 	CHECK_EQ(g.agg.questions, 1);
 	rig_down(&g);
+}
+
+/* A grant that came with the credit and leads nowhere, or is none that an agent uses: then the aggregator is asked. */
+static void test_grant_of_no_use(void)
+{
+	static const char *const urls[] = { "http://127.0.0.1:1/", "file:///etc/passwd" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(urls); i++) {
+		struct rig g;
+
+		rig_up(&g, good_fakes);
+		g.agg.makes_grants = true;
+		g.agg.grant_url = urls[i];
+		until(&g, &g.agg.statuses, 1);
+		fake_arm(&g.agg, SESSION, NS_PER_S, NS_PER_MS, NULL);
+		until(&g, &g.agg.progress, 3);
+		CHECK(g.agg.takes_grant && g.agg.crc32c);
+		fake_upload(&g.agg, SESSION);
+		until(&g, &g.agg.results, 1);
+		CHECK(g.agg.has_file && !g.agg.is_put);
+		CHECK_EQ(g.agg.questions, 1);
+		CHECK_EQ(g.agg.bytes, g.agg.file.len);
+		rig_down(&g);
+	}
 }
 
 static void hang_up(struct rig *g)
@@ -664,6 +750,41 @@ static void test_no_welcome(void)
 	rig_down(&g);
 }
 
+/* Any message that is not valid ends the link; the agent dials again. */
+static void end_link(struct rig *g)
+{
+	Tutti__V1__AggregatorMessage m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
+	Tutti__V1__Cancel cancel = TUTTI__V1__CANCEL__INIT;
+
+	cancel.session = (char *)"../../etc";
+	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_CANCEL;
+	m.cancel = &cancel;
+	fake_send(&g->agg, &m);
+}
+
+/* A leader of an earlier term is refused; an aggregator without a term is not, and changes nothing of that. */
+static void test_terms(void)
+{
+	struct rig g;
+
+	rig_up(&g, good_fakes);
+	g.agg.term = 5;
+	until(&g, &g.agg.statuses, 1);
+	g.agg.term = 0;
+	end_link(&g);
+	until(&g, &g.agg.hellos, 2);
+	until(&g, &g.agg.statuses, 2);
+	CHECK(control_is_connected(g.control));
+	g.agg.term = 4;
+	end_link(&g);
+	until(&g, &g.agg.hellos, 4);
+	CHECK(!control_is_connected(g.control));
+	CHECK_EQ(g.agg.statuses, 2);
+	g.agg.term = 6;
+	until(&g, &g.agg.statuses, 3);
+	rig_down(&g);
+}
+
 /* ---- questions ---- */
 
 struct answered {
@@ -728,6 +849,8 @@ static void test_json(void)
 int main(void)
 {
 	test_whole_cycle();
+	test_leave();
+	test_leave_limits();
 	test_early_credit();
 	test_past_window();
 	test_past_window_of_a_slow_tracer();
@@ -740,6 +863,7 @@ int main(void)
 	test_upload_resumes();
 	test_small_upload_again();
 	test_small_upload_for_grants();
+	test_grant_of_no_use();
 	test_link_breaks();
 	test_armed_again();
 	test_next_agent();
@@ -748,6 +872,7 @@ int main(void)
 	test_result_out_of_range();
 	test_broken_peer();
 	test_no_welcome();
+	test_terms();
 	test_questions();
 	test_json();
 	return 0;

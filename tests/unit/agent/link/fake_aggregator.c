@@ -64,6 +64,7 @@ static void send_welcome(struct fake_aggregator *a)
 	welcome.clock_epoch = EPOCH;
 	welcome.probe_port = (uint32_t)a->probe_port;
 	welcome.probe_cookie = COOKIE;
+	welcome.term = a->term;
 	welcome.probe_key.data = (uint8_t *)key.bytes;
 	welcome.probe_key.len = sizeof(key.bytes);
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_WELCOME;
@@ -109,6 +110,8 @@ static void on_progress(struct fake_aggregator *a, const Tutti__V1__Progress *m)
 	if (!is_new && !strcmp(m->state, "gathering"))
 		return; /* the file is being made */
 	a->progress++;
+	a->takes_grant = m->takes_grant;
+	a->crc32c = m->crc32c;
 	if (is_new)
 		snprintf(a->states + len, sizeof(a->states) - len, "%s%s", len ? " " : "",
 			 m->state);
@@ -120,6 +123,7 @@ static void on_result(struct fake_aggregator *a, const Tutti__V1__HostResult *m)
 {
 	a->results++;
 	a->has_file = m->has_file;
+	a->is_put = m->put;
 	a->events = m->events;
 	a->bytes = m->bytes;
 	a->n_reports = m->n_tracers;
@@ -163,6 +167,9 @@ static void take(struct fake_aggregator *a, const Tutti__V1__AgentMessage *m)
 		break;
 	case TUTTI__V1__AGENT_MESSAGE__KIND_DISCONNECT:
 		a->disconnects++;
+		break;
+	case TUTTI__V1__AGENT_MESSAGE__KIND_LEAVING:
+		a->leavings++;
 		break;
 	case TUTTI__V1__AGENT_MESSAGE__KIND_PROBE:
 		break; /* unknown, as to an older aggregator */
@@ -334,7 +341,14 @@ void fake_upload(struct fake_aggregator *a, const char *session)
 {
 	Tutti__V1__AggregatorMessage m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
 	Tutti__V1__Upload upload = TUTTI__V1__UPLOAD__INIT;
+	Tutti__V1__Grant grant = TUTTI__V1__GRANT__INIT;
 
+	grant.file = 1;
+	grant.method = (char *)"PUT";
+	grant.url = (char *)a->grant_url;
+	grant.life_ns = 60 * NS_PER_S;
+	if (a->grant_url)
+		upload.grant = &grant;
 	upload.at_once = !a->makes_grants;
 	upload.session = (char *)session;
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_UPLOAD;

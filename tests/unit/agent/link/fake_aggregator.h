@@ -16,11 +16,12 @@ struct fake_aggregator {
 	struct rpc_call *control; /* of the agent that is connected, or NULL */
 	int64_t shift_ns; /* session clock = raw + this */
 	bool no_welcome, no_time;
+	uint64_t term; /* in Welcome */
 	enum rpc_code refuse_uploads; /* not RPC_OK: uploads end with it */
 	size_t cut_after; /* not 0: one upload ends with UNAVAILABLE once so many bytes came */
 
 	/* What came, counted by kind; the last of each. */
-	int hellos, statuses, armed, refused, progress, results, asks, disconnects, lost;
+	int hellos, statuses, armed, refused, progress, results, asks, disconnects, leavings, lost;
 	bool calibrated; /* in the last Status */
 	char host[64], label[64], tracer[64], state[32], reason[64], detail[256];
 	char states[256]; /* of Progress, as "running gathering uploading" */
@@ -37,6 +38,9 @@ struct fake_aggregator {
 	struct buf file; /* of the last upload; a resumed one appends */
 	uint64_t resumed_at; /* where the last upload began */
 	bool makes_grants; /* so the credits say; it makes none */
+	const char *grant_url; /* not NULL: credits have a grant, to put the file there */
+	bool takes_grant, is_put; /* in the last Progress; in the last HostResult */
+	uint32_t crc32c; /* in the last Progress */
 	int questions; /* uploads that asked where to go on */
 	uint64_t announced;
 	uint32_t announced_crc32;

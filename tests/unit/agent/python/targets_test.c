@@ -7,6 +7,8 @@
 #include "tests/lib/check.h"
 #include "tests/lib/fake_python.h"
 
+#define PLENTY_NS INT64_MAX /* of CPU time for a round */
+
 struct bed {
 	struct fake_python *f;
 	struct python_functions *functions;
@@ -53,7 +55,7 @@ static struct python_thread *find(const struct bed *b, uint32_t id)
 
 static struct python_thread *sample(struct bed *b)
 {
-	python_targets_sample(b->targets);
+	python_targets_sample(b->targets, PLENTY_NS);
 	return find(b, 77);
 }
 
@@ -93,6 +95,21 @@ static void a_thread_that_waits_is_cheap(void)
 	b.f->reads = 0;
 	CHECK_EQ(sample(&b)->result, PYTHON_RESULT_SAME);
 	CHECK_EQ(b.f->reads, 2);
+	bed_free(&b);
+}
+
+static void a_renewed_thread_is_copied_anew(void)
+{
+	struct bed b = bed_new();
+	struct python_thread *t;
+
+	sample(&b);
+	python_targets_renew(b.targets);
+	t = sample(&b);
+	CHECK_EQ(t->result, PYTHON_RESULT_NEW);
+	CHECK_EQ(t->n_frames, 3);
+	check_frame(&b, t, 0, "leaf", "/model.py", 203);
+	CHECK_EQ(sample(&b)->result, PYTHON_RESULT_SAME);
 	bed_free(&b);
 }
 
@@ -269,6 +286,7 @@ int main(void)
 {
 	a_stack_is_read();
 	a_thread_that_waits_is_cheap();
+	a_renewed_thread_is_copied_anew();
 	another_code_object_at_the_address_is_noticed();
 	frames_that_do_not_meet_are_torn();
 	an_instruction_beyond_the_code_is_torn();

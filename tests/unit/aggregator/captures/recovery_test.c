@@ -346,6 +346,7 @@ static void test_stale_note_is_removed(void)
 	struct fleet f;
 	struct fake a = { .auto_deliver = true }, b = { .auto_arm = true };
 	char key[SESSION_KEY_BYTES];
+	struct notes_file file;
 	struct store_stat st;
 	struct err e = { 0 };
 	struct capture *c;
@@ -361,7 +362,8 @@ static void test_stale_note_is_removed(void)
 	capture_host_report_files(&c->hosts[0], &size, &crc32c,
 				  1); /* as agents do, but not these fakes */
 	session_file_key(c->session, "", "a", key);
-	CHECK_OK(notes_put(f.agg.store.store, f.spool, key, texts, 1, &size, NULL, &e), e);
+	file = (struct notes_file){ .store = f.agg.store.store, .key = key, .spool = f.spool };
+	CHECK_OK(notes_put(&file, texts, 1, &size, NULL, &e), e);
 	CHECK(size > c->hosts[0].bytes);
 	c->hosts[0].bytes = c->hosts[0].bytes_done = size;
 	CHECK_EQ(fake_upload(&b, 1, 10, FLAW_NONE), RPC_OK);

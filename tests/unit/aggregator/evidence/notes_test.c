@@ -86,6 +86,7 @@ static void test_append(uint64_t bytes)
 {
 	const char *folder = temp_dir();
 	struct store *s = new_store(folder);
+	const struct notes_file file = { .store = s, .key = KEY, .spool = folder };
 	long before_kb;
 	const uint64_t bare = bytes;
 	uint64_t size = bytes, again = bytes;
@@ -94,21 +95,20 @@ static void test_append(uint64_t bytes)
 
 	put_sparse(s, folder, bytes);
 	before_kb = peak_kb();
-	CHECK_OK(notes_put(s, folder, KEY, texts, 2, &size, &sum, &e), e);
+	CHECK_OK(notes_put(&file, texts, 2, &size, &sum, &e), e);
 	CHECK(sum != 7);
 	CHECK(peak_kb() - before_kb < MORE_KB);
 	CHECK(size > bytes + strlen(texts[0]) + strlen(texts[1]));
 	CHECK_EQ(check_tail(s, bytes), size - bytes);
-	CHECK_OK(notes_put(s, folder, KEY, texts, 2, &again, &sum_again, &e),
-		 e); /* they are there */
+	CHECK_OK(notes_put(&file, texts, 2, &again, &sum_again, &e), e); /* they are there */
 	CHECK_EQ(again, size);
 	CHECK_EQ(sum_again, sum);
 	bytes = size;
 	size = bare;
-	CHECK_OK(notes_put(s, folder, KEY, texts, 1, &size, NULL, &e), e); /* instead of both */
+	CHECK_OK(notes_put(&file, texts, 1, &size, NULL, &e), e); /* instead of both */
 	CHECK(size > bare && size < bytes);
 	size = bare;
-	CHECK_OK(notes_put(s, folder, KEY, NULL, 0, &size, NULL, &e), e);
+	CHECK_OK(notes_put(&file, NULL, 0, &size, NULL, &e), e);
 	CHECK_EQ(size, bare);
 	store_free(s);
 	temp_dir_remove(folder);
@@ -118,13 +118,43 @@ static void test_no_folder(void)
 {
 	const char *folder = temp_dir();
 	struct store *s = new_store(folder);
+	const struct notes_file file = { .store = s, .key = KEY, .spool = "/nowhere" };
 	uint64_t size = 10;
 	struct err e = { 0 };
 
 	put_sparse(s, folder, size);
-	CHECK_EQ(notes_put(s, "/nowhere", KEY, texts, 2, &size, NULL, &e), ERR_NOT_FOUND);
+	CHECK_EQ(notes_put(&file, texts, 2, &size, NULL, &e), ERR_NOT_FOUND);
 	CHECK(strstr(e.msg, "/nowhere"));
 	CHECK_EQ(size, 10);
+	store_free(s);
+	temp_dir_remove(folder);
+}
+
+static int refuse(void *arg, struct err *e)
+{
+	++*(int *)arg;
+	return err_set(e, ERR_EXISTS, "it is another's");
+}
+
+static void test_not_ours(void)
+{
+	const char *folder = temp_dir();
+	struct store *s = new_store(folder);
+	int asked = 0;
+	const struct notes_file file = {
+		.store = s, .key = KEY, .spool = folder, .may_replace = refuse, .arg = &asked
+	};
+	uint64_t size = 10, there;
+	struct err e = { 0 };
+	int fd;
+
+	put_sparse(s, folder, size);
+	CHECK_EQ(notes_put(&file, texts, 2, &size, NULL, &e), ERR_EXISTS);
+	CHECK_EQ(asked, 1);
+	CHECK_EQ(size, 10);
+	CHECK_OK(store_open_fd(s, KEY, any_time(), &fd, &there, &e), e);
+	CHECK_EQ(there, 10);
+	close(fd);
 	store_free(s);
 	temp_dir_remove(folder);
 }
@@ -134,5 +164,6 @@ int main(void)
 	test_append(0);
 	test_append(LARGE_BYTES);
 	test_no_folder();
+	test_not_ours();
 	return 0;
 }

@@ -387,6 +387,47 @@ static void test_retry(void)
 	store_free(s);
 }
 
+/* An owner that was frozen puts its record when another one has ended the session, and is killed before it looks whether
+ * its own last record is there still. */
+static void test_woken_owner(void)
+{
+	struct store *s = store_open_faulty();
+	json_t *manifest = NULL, *record = record_of("former", "failed", 1);
+	struct err e = { 0 };
+	unsigned int n = 0;
+
+	put_file(s, "a");
+	leave(s, record_of("x", "committed", 1));
+	CHECK(!recover(s));
+	/* it thinks that none of its records was stored, and carries the end out by itself */
+	CHECK_OK(ledger_put_end(s, record, &n, &e), e);
+	CHECK_EQ(ledger_carry_out(s, record, n, &e), ERR_EXISTS);
+	json_decref(record);
+	CHECK(strstr(keys(s), "/a.xplane.pb") && strstr(keys(s), "ledger"));
+	CHECK(!recover(s));
+	CHECK(strstr(keys(s), "/a.xplane.pb") && strstr(keys(s), "manifest.json") &&
+	      !strstr(keys(s), "failed") && !strstr(keys(s), "ledger"));
+	leave(s, record_of("x", "committed", 3));
+	CHECK(!recover(s));
+	leave(s, record_of("former", "committed", 2));
+	CHECK(!recover(s) && !session_load_manifest(s, NAME, &manifest, &e));
+	CHECK_EQ(json_get_int(manifest, "revision"), 3);
+	json_decref(manifest);
+	store_free(s);
+
+	s = store_open_faulty();
+	put_file(s, "a");
+	leave(s, record_of("x", "cancelled", 1));
+	CHECK(!recover(s));
+	leave(s, record_of("former", "committed", 1));
+	CHECK(!recover(s));
+	CHECK_STR(keys(s), "tutti/failed/" NAME ".json");
+	leave(s, record_of("former", "committed", 2)); /* a retry brings nothing back */
+	CHECK(!recover(s));
+	CHECK_STR(keys(s), "tutti/failed/" NAME ".json");
+	store_free(s);
+}
+
 /* The deletion goes on where it broke off; the session is gone for readers from the first step on. */
 static void test_deletion_breaks_off(void)
 {
@@ -550,6 +591,7 @@ int main(void)
 	test_committed();
 	test_failed();
 	test_retry();
+	test_woken_owner();
 	test_deletion_breaks_off();
 	test_deletion_when_full();
 	test_full();

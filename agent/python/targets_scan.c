@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/python/targets_parts.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/pods/pod_view.h"
+#include "agent/proc/command.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/mem.h"
+
+/* every so many scans, processes that ran no Python are examined again */
+#define LOOK_EVERY 32
+#define PIDS_MAX   65536
+
+/* What the process runs: the path of its executable or, if that is not visible, the process's name. */
+static void read_program(uint32_t pid, char *out, size_t size)
+{
+	char path[48];
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "/proc/%u/exe", pid);
+	len = readlink(path, out, size - 1);
+	out[len > 0 ? len : 0] = '\0';
+	snprintf(path, sizeof(path), "/proc/%u/comm", pid);
+	if (len <= 0)
+		file_first_line(path, out, size);
+}
+
+static bool is_named_python(const char *program)
+{
+	const char *slash = strrchr(program, '/');
+
+	return !strncmp(slash ? slash + 1 : program, "python", 6);
+}
+
+static void read_command(struct python_target *t)
+{
+	struct buf text = BUF_INIT;
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%u/cmdline", t->pid);
+	(void)!file_load(path, 65536, &text, NULL);
+	if (!proc_command(buf_str(&text), text.len < 4096 ? text.len : 4096, t->command,
+			  sizeof(t->command)))
+		snprintf(t->command, sizeof(t->command), "python");
+	buf_release(&text);
+}
+
+static void note_unread(size_t *n, char why[200], const struct known *k, const struct err *e)
+{
+	++*n;
+	snprintf(why, 200, "pid %u: %.180s", k->pid, e->msg);
+}
+
+/* Whose process it is; false if it has ended. */
+static bool read_user(struct known *k)
+{
+	char path[32];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%u", k->pid);
+	if (stat(path, &st))
+		return false;
+	k->uid = st.st_uid;
+	return true;
+}
+
+/* One user's programs do not take all the room. */
+static bool has_room(const struct python_targets *ts, uint32_t uid)
+{
+	size_t of_user = 0;
+
+	for (size_t i = 0; i < ts->n; i++)
+		of_user += ts->v[i]->uid == uid;
+	return ts->n < PYTHON_TARGETS_MAX && of_user < PYTHON_PER_USER_MAX;
+}
+
+static void begin_target(struct python_targets *ts, struct known *k,
+			 const struct python_memory *memory,
+			 const struct python_interpreter *interpreter)
+{
+	struct python_target *t = python_targets_add(ts, k->pid, memory, interpreter);
+	char status[48];
+
+	t->uid = k->uid;
+	t->memory.arg = &t->pid;
+	t->is_checked = true;
+	snprintf(status, sizeof(status), "/proc/%u/status", k->pid);
+	python_inner_id(status, &t->is_nested);
+	read_command(t);
+	k->target = t;
+}
+
+static void look(struct python_targets *ts, struct known *k)
+{
+	struct python_memory memory = { python_memory_of_process, &k->pid };
+	struct python_interpreter interpreter;
+	struct err e = { 0 };
+
+	k->rc = python_interpreter_find(&interpreter, ts->files, k->pid, &memory, &e);
+	if (k->rc == ERR_DENIED)
+		note_unread(&ts->unread.denied, ts->unread.denied_why, k, &e);
+	else if (k->rc == ERR_UNSUPPORTED)
+		note_unread(&ts->unread.unsupported, ts->unread.unsupported_why, k, &e);
+	if (k->rc || !read_user(k))
+		return;
+	if (has_room(ts, k->uid))
+		begin_target(ts, k, &memory, &interpreter);
+	else
+		k->rc = ERR_LIMIT;
+}
+
+/* Tries to read the process, since capabilities, Yama and seccomp all decide. No process has memory at address 1, so
+ * nothing is read. As root, the agent probes processes of all users, root's own too, since some have capabilities that
+ * the agent lacks. */
+static void probe(struct python_targets *ts, uint32_t pid)
+{
+	const struct python_range range = { 1, &(char){ 0 }, 1 };
+	char path[32];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%u", pid);
+	if (ts->may_read || pid == (uint32_t)getpid() || stat(path, &st) ||
+	    (geteuid() && st.st_uid == geteuid()))
+		return;
+	errno = 0;
+	python_memory_of_process(&pid, &range, 1);
+	ts->may_read |= errno == EFAULT;
+	ts->may_not |= errno == EPERM;
+}
+
+/* Decides whether to examine a process in this scan: a new one if its name is Python's; each one once more in
+ * the scan after that; later when it runs another program. Processes that cannot be read are examined in each
+ * scan, to be counted. */
+static void visit(struct python_targets *ts, uint32_t pid, const struct pod_view *pods)
+{
+	struct known *k = u32_map_get(&ts->known, pid);
+	char program[512];
+
+	if (pod_view_hides(pods, pid))
+		return; /* as if it were not there */
+	if (!k) {
+		if (ts->known.n == PIDS_MAX)
+			return;
+		k = xcalloc(1, sizeof(*k));
+		k->pid = pid;
+		u32_map_set(&ts->known, pid, k);
+		probe(ts, pid);
+	}
+	k->scan = ts->scans;
+	if (k->target)
+		return;
+	if (k->rc == ERR_LIMIT && !has_room(ts, k->uid)) {
+		ts->unread.left_out++;
+		return;
+	}
+	if (k->looks >= 2 && k->rc != ERR_DENIED && k->rc != ERR_UNSUPPORTED &&
+	    k->rc != ERR_LIMIT && (pid + ts->scans) % LOOK_EVERY)
+		return;
+	read_program(pid, program, sizeof(program));
+	if (k->exe != hash_text(program))
+		k->looks = 0;
+	k->exe = hash_text(program);
+	if (program[0] && (is_named_python(program) || k->looks == 1 || k->rc == ERR_LIMIT))
+		look(ts, k);
+	if (k->looks < 2)
+		k->looks++;
+	ts->unread.left_out += k->rc == ERR_LIMIT;
+}
+
+static void forget_targets(struct python_targets *ts)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ts->n; i++) {
+		struct python_target *t = ts->v[i];
+		struct known *k = u32_map_get(&ts->known, t->pid);
+		bool is_gone = t->has_ended || (t->is_checked && k && k->scan != ts->scans);
+
+		if (!is_gone) {
+			ts->v[n++] = t;
+			continue;
+		}
+		if (k && k->target == t) {
+			k->target = NULL;
+			k->looks = 0;
+		}
+		python_target_free(t);
+	}
+	ts->n = n;
+}
+
+static void forget_known(struct python_targets *ts)
+{
+	uint32_t *gone = xcalloc(ts->known.n + 1, sizeof(*gone));
+	size_t n = 0;
+
+	for (size_t i = 0; i < ts->known.n_slots; i++) {
+		const struct known *k = u32_map_at(&ts->known, i);
+
+		if (k && k->scan != ts->scans)
+			gone[n++] = k->pid;
+	}
+	while (n)
+		free(u32_map_remove(&ts->known, gone[--n]));
+	free(gone);
+}
+
+void python_targets_scan(struct python_targets *ts, const struct pod_view *pods)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *entry;
+
+	ts->scans++;
+	ts->unread = (struct python_unread){ 0 };
+	while (dir && (entry = readdir(dir)))
+		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9')
+			visit(ts, (uint32_t)strtoul(entry->d_name, NULL, 10), pods);
+	if (dir)
+		closedir(dir);
+	ts->unread.is_own_only = ts->may_not && !ts->may_read;
+	forget_targets(ts);
+	forget_known(ts);
+}

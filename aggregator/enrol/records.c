@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/enrol/records.h"
+
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/hex.h"
+#include "base/jobs.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "base/secret.h"
+#include "json/json_text.h"
+#include "net/digest.h"
+#include "proto/names.h"
+
+#define FILE_BYTES    ((size_t)16 << 20)
+#define KEPT_AFTER_S  (7 * 86400) /* a token that has ended is named as such for so long */
+#define TOKEN_RANDOM  32
+#define ANY_USES_LEFT (-1)
+
+struct revoked {
+	char *host;
+	int64_t lifted_s; /* 0 = it still is */
+};
+
+struct token {
+	char digest[DIGEST_HEX_BYTES];
+	char *host;
+	int64_t until_s, left; /* ANY_USES_LEFT = any number */
+};
+
+struct saving {
+	records_fn fn;
+	void *arg;
+	STAILQ_ENTRY(saving) next;
+};
+STAILQ_HEAD(savings, saving);
+
+struct records {
+	struct jobs *jobs;
+	char *path;
+	uint64_t epoch;
+	struct revoked *revoked;
+	size_t n_revoked;
+	struct token *tokens;
+	size_t n_tokens;
+	struct savings waiting, batch; /* the batch is being written */
+	struct buf text; /* the worker's while there is a batch, as the next two */
+	int rc;
+	struct err e;
+};
+
+/* ---- the file ---- */
+
+static json_t *to_json(const struct records *r)
+{
+	json_t *doc = json_object(), *revoked = json_array(), *tokens = json_array();
+
+	for (size_t i = 0; i < r->n_revoked; i++) {
+		json_t *o = json_object();
+
+		json_put_text(o, "host", r->revoked[i].host);
+		json_put_int(o, "lifted_s", r->revoked[i].lifted_s);
+		json_array_append_new(revoked, o);
+	}
+	for (size_t i = 0; i < r->n_tokens; i++) {
+		json_t *o = json_object();
+
+		json_put_text(o, "digest", r->tokens[i].digest);
+		json_put_text(o, "host", r->tokens[i].host);
+		json_put_int(o, "until_s", r->tokens[i].until_s);
+		json_put_int(o, "left", r->tokens[i].left);
+		json_array_append_new(tokens, o);
+	}
+	json_put_int(doc, "epoch", (int64_t)r->epoch);
+	json_put(doc, "revoked", revoked);
+	json_put(doc, "tokens", tokens);
+	return doc;
+}
+
+static void add_revoked(struct records *r, const char *host, int64_t lifted_s)
+{
+	r->revoked = xrealloc(r->revoked, (r->n_revoked + 1) * sizeof(*r->revoked));
+	r->revoked[r->n_revoked++] = (struct revoked){ .host = xstrdup(host),
+						       .lifted_s = lifted_s };
+}
+
+static struct token *add_token(struct records *r, const char *digest, const char *host)
+{
+	struct token *t;
+
+	r->tokens = xrealloc(r->tokens, (r->n_tokens + 1) * sizeof(*r->tokens));
+	t = &r->tokens[r->n_tokens++];
+	*t = (struct token){ .host = xstrdup(host) };
+	memcpy(t->digest, digest, sizeof(t->digest));
+	return t;
+}
+
+static int take_token(struct records *r, const json_t *item)
+{
+	const char *digest = json_get_text(item, "digest");
+	struct token *t;
+
+	if (strlen(digest) != DIGEST_HEX_BYTES - 1 || !json_get_int(item, "until_s"))
+		return ERR_INVALID;
+	t = add_token(r, digest, json_get_text(item, "host"));
+	t->until_s = json_get_int(item, "until_s");
+	t->left = json_get_int(item, "left");
+	return 0;
+}
+
+static int from_json(struct records *r, const json_t *doc)
+{
+	json_t *item;
+	size_t i;
+	int rc = json_get_int(doc, "epoch") > 0 ? 0 : ERR_INVALID;
+
+	r->epoch = (uint64_t)json_get_int(doc, "epoch");
+	json_array_foreach(json_object_get(doc, "revoked"), i, item)
+	{
+		if (!rc)
+			rc = name_check_host(json_get_text(item, "host"), NULL);
+		if (!rc)
+			add_revoked(r, json_get_text(item, "host"), json_get_int(item, "lifted_s"));
+	}
+	json_array_foreach(json_object_get(doc, "tokens"), i, item)
+	{
+		if (!rc)
+			rc = take_token(r, item);
+	}
+	return rc;
+}
+
+static int load(struct records *r, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	json_t *doc = NULL;
+	int rc = file_load(r->path, FILE_BYTES, &text, e);
+
+	if (!rc)
+		rc = json_parse(&doc, text.data, text.len, e);
+	if (!rc && from_json(r, doc))
+		rc = err_set(e, ERR_INVALID,
+			     "%s is damaged: whoever was revoked in it would be let in again",
+			     r->path);
+	json_decref(doc);
+	buf_release(&text);
+	return rc;
+}
+
+static void run_batch(void *arg)
+{
+	struct records *r = arg;
+
+	r->rc = file_replace(r->path, 0600, r->text.data, r->text.len, &r->e);
+}
+
+static void begin_batch(struct records *r);
+
+static void done_batch(void *arg)
+{
+	struct records *r = arg;
+	struct savings done = STAILQ_HEAD_INITIALIZER(done);
+	struct saving *s;
+
+	STAILQ_CONCAT(&done, &r->batch);
+	while ((s = STAILQ_FIRST(&done))) {
+		STAILQ_REMOVE_HEAD(&done, next);
+		s->fn(s->arg, r->rc ? &r->e : NULL);
+		free(s);
+	}
+	begin_batch(r);
+}
+
+static void begin_batch(struct records *r)
+{
+	if (!STAILQ_EMPTY(&r->batch) || STAILQ_EMPTY(&r->waiting))
+		return;
+	STAILQ_CONCAT(&r->batch, &r->waiting);
+	buf_reset(&r->text);
+	json_write(&r->text, to_json(r), 0);
+	jobs_work(r->jobs, run_batch, done_batch, r);
+}
+
+void records_save(struct records *r, records_fn fn, void *arg)
+{
+	struct saving *s = xcalloc(1, sizeof(*s));
+
+	*s = (struct saving){ .fn = fn, .arg = arg };
+	STAILQ_INSERT_TAIL(&r->waiting, s, next);
+	begin_batch(r);
+}
+
+/* ---- life ---- */
+
+int records_open(struct records **out, struct jobs *jobs, const char *path, struct err *e)
+{
+	struct records *r = xcalloc(1, sizeof(*r));
+	int rc;
+
+	r->jobs = jobs;
+	r->path = xstrdup(path);
+	r->epoch = 1;
+	STAILQ_INIT(&r->waiting);
+	STAILQ_INIT(&r->batch);
+	rc = access(path, F_OK) ? 0 : load(r, e);
+	if (rc)
+		records_free(r);
+	else
+		*out = r;
+	return rc;
+}
+
+void records_free(struct records *r)
+{
+	if (!r)
+		return;
+	for (size_t i = 0; i < r->n_revoked; i++)
+		free(r->revoked[i].host);
+	for (size_t i = 0; i < r->n_tokens; i++)
+		free(r->tokens[i].host);
+	free(r->revoked);
+	free(r->tokens);
+	buf_release(&r->text);
+	free(r->path);
+	free(r);
+}
+
+/* ---- epochs and revocations ---- */
+
+uint64_t records_epoch(const struct records *r)
+{
+	return r->epoch;
+}
+
+void records_next_epoch(struct records *r)
+{
+	r->epoch++;
+}
+
+static struct revoked *find_revoked(const struct records *r, const char *host)
+{
+	for (size_t i = 0; i < r->n_revoked; i++) {
+		if (!strcmp(r->revoked[i].host, host))
+			return &r->revoked[i];
+	}
+	return NULL;
+}
+
+int records_revoke(struct records *r, const char *host, struct err *e)
+{
+	struct revoked *old = find_revoked(r, host);
+
+	if (old) {
+		old->lifted_s = 0;
+		return 0;
+	}
+	if (r->n_revoked == RECORDS_REVOKED_MOST)
+		return err_set(e, ERR_LIMIT,
+			       "%d hosts are revoked: revoke all certificates by their epoch",
+			       RECORDS_REVOKED_MOST);
+	add_revoked(r, host, 0);
+	return 0;
+}
+
+int records_lift(struct records *r, const char *host, int64_t now_s, struct err *e)
+{
+	struct revoked *old = find_revoked(r, host);
+
+	if (!old || old->lifted_s)
+		return err_set(e, ERR_NOT_FOUND, "the host '%.130s' is not revoked", host);
+	old->lifted_s = now_s;
+	return 0;
+}
+
+int records_check_host(const struct records *r, const char *host, struct err *e)
+{
+	const struct revoked *v = find_revoked(r, host);
+
+	if (!v || v->lifted_s)
+		return 0;
+	return err_set(e, ERR_DENIED, "the host '%s' is revoked", host);
+}
+
+int records_check(const struct records *r, const struct cert_host *host, struct err *e)
+{
+	const struct revoked *v = find_revoked(r, host->name);
+	int rc = records_check_host(r, host->name, e);
+
+	if (rc)
+		return rc;
+	/* it begins a little early, for clocks that differ */
+	if (v && host->begin_s + CERT_EARLY_S <= v->lifted_s)
+		return err_set(e, ERR_DENIED,
+			       "the certificate of host '%s' is from before it was revoked",
+			       host->name);
+	if (host->epoch < r->epoch)
+		return err_set(e, ERR_DENIED,
+			       "the certificate of host '%s' is of epoch %" PRIu64
+			       ", which is revoked: now is %" PRIu64,
+			       host->name, host->epoch, r->epoch);
+	return 0;
+}
+
+/* ---- join tokens ---- */
+
+static void forget_old(struct records *r, int64_t now_s)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < r->n_tokens; i++) {
+		if (r->tokens[i].until_s + KEPT_AFTER_S < now_s)
+			free(r->tokens[i].host);
+		else
+			r->tokens[kept++] = r->tokens[i];
+	}
+	r->n_tokens = kept;
+}
+
+int records_add_token(struct records *r, const struct join_rules *rules, int64_t now_s,
+		      char out[RECORDS_TOKEN_BYTES], struct err *e)
+{
+	char digits[2 * TOKEN_RANDOM + 1], digest[DIGEST_HEX_BYTES];
+	uint8_t random[TOKEN_RANDOM];
+	struct token *t;
+
+	forget_old(r, now_s);
+	if (r->n_tokens == RECORDS_TOKENS_MOST)
+		return err_set(e, ERR_LIMIT, "there are %d join tokens: let some end",
+			       RECORDS_TOKENS_MOST);
+	random_bytes(random, sizeof(random));
+	hex_text(digits, random, sizeof(random));
+	snprintf(out, RECORDS_TOKEN_BYTES, RECORDS_TOKEN_BEGIN "%s", digits);
+	digest_sha256(out, strlen(out), digest);
+	t = add_token(r, digest, rules->host);
+	t->until_s = rules->until_s;
+	t->left = rules->uses ? rules->uses : ANY_USES_LEFT;
+	explicit_bzero(random, sizeof(random));
+	explicit_bzero(digits, sizeof(digits));
+	return 0;
+}
+
+/* Takes the same time wherever it is, and where it is not. */
+static struct token *find_token(const struct records *r, const char *token)
+{
+	char digest[DIGEST_HEX_BYTES];
+	struct token *found = NULL;
+
+	digest_sha256(token, strlen(token), digest);
+	for (size_t i = 0; i < r->n_tokens; i++) {
+		if (secret_equal(r->tokens[i].digest, digest))
+			found = &r->tokens[i];
+	}
+	return found;
+}
+
+int records_use_token(struct records *r, const char *token, const char *host, int64_t now_s,
+		      struct err *e)
+{
+	struct token *t = find_token(r, token);
+
+	if (!t)
+		return err_set(e, ERR_DENIED, "this join token is not known here");
+	if (t->until_s <= now_s)
+		return err_set(e, ERR_DENIED, "this join token has expired");
+	if (*t->host && fnmatch(t->host, host, 0))
+		return err_set(e, ERR_DENIED,
+			       "this join token is for hosts '%.60s', not for '%.130s'", t->host,
+			       host);
+	if (!t->left)
+		return err_set(e, ERR_DENIED, "this join token is used up");
+	if (t->left > 0)
+		t->left--;
+	return 0;
+}

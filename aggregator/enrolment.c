@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The part of the aggregator that gives agents their certificates. */
+#include "aggregator/aggregator.h"
+
+#include "aggregator/enrol/enrol.h"
+#include "aggregator/enrol/nodes.h"
+
+static bool is_set(const char *text)
+{
+	return text && *text;
+}
+
+bool aggregator_has_certificates(const struct aggregator *agg)
+{
+	return is_set(agg->conf.ca) || is_set(agg->conf.enrol);
+}
+
+int aggregator_open_enrolment(struct aggregator *agg, struct err *e)
+{
+	const struct aggregator_conf *conf = &agg->conf;
+	const struct nodes_env cluster = { .jobs = &agg->jobs,
+					   .server = conf->kubernetes,
+					   .token_file = conf->kubernetes_token_file,
+					   .ca_file = conf->kubernetes_ca,
+					   .audience = conf->enrol_audience,
+					   .account = conf->enrol_account };
+	const struct enrol_env env = {
+		.jobs = &agg->jobs,
+		.audit = agg->audit,
+		.folder = conf->enrol,
+		.cluster = is_set(conf->enrol_audience) ? &cluster : NULL,
+		.cert_file = is_set(conf->enrol_cert) ? conf->enrol_cert : NULL,
+		.key_file = is_set(conf->enrol_key) ? conf->enrol_key : NULL,
+		.life_ns = conf->enrol_life_ns,
+		.server_names = is_set(conf->cert) ? NULL : &conf->enrol_name
+	};
+
+	if (env.cluster && !is_set(conf->kubernetes))
+		return err_set(e, ERR_INVALID, "enrol-audience needs --kubernetes");
+	return is_set(conf->enrol) ? enrol_new(&agg->enrol, &env, e) : 0;
+}
+
+void aggregator_close_enrolment(struct aggregator *agg)
+{
+	enrol_free(agg->enrol);
+	agg->enrol = NULL;
+}

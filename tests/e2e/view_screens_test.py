@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strange screens: a path prefix behind a proxy, 400 % zoom, colours that the system forces; a session with
+counters; and an event without a length."""
+import http.client
+import http.server
+import threading
+
+from lib import traces, xspace
+from lib.browser import Browser
+from lib.cluster import Cluster, main, wait_until
+from lib.viewer import Page, capture, need_browser, stored
+
+PREFIX = "/tools/tutti"
+
+
+class Proxy(http.server.ThreadingHTTPServer):
+    """What is below PREFIX is the aggregator's; everything else is another server's."""
+
+    daemon_threads = True
+
+    def __init__(self, port):
+        outer = self
+        self.strays = []  # requests beside PREFIX
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def forward(self):
+                if not self.path.startswith(PREFIX + "/"):
+                    outer.strays.append(self.path)
+                    return self.send_error(404)
+                conn = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
+                headers = {k: v for k, v in self.headers.items() if k.lower() not in ("host", "connection", "origin")}
+                conn.request(self.command, self.path[len(PREFIX):], self.rfile.read(int(self.headers.get("Content-Length", 0))), headers)
+                answer = conn.getresponse()
+                self.send_response_only(answer.status)
+                for k, v in answer.getheaders():
+                    if k.lower() not in ("connection", "transfer-encoding"):
+                        self.send_header(k, v)
+                self.send_header("Connection", "close")
+                self.end_headers()
+                while data := answer.read1(65536):  # an event stream has no end
+                    self.wfile.write(data)
+                    self.wfile.flush()
+
+            def do_GET(self):
+                try:
+                    self.forward()
+                except OSError:
+                    pass  # the browser or the aggregator is gone
+
+            do_POST = do_DELETE = do_GET
+
+            def log_message(self, *args):
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server_port}{PREFIX}"
+
+
+def check_prefix(c, b, p, session):
+    """All parts of the page work below a path, and ask for nothing outside of it."""
+    proxy = Proxy(c.http)
+    b.open(f"{proxy.url}/")
+    wait_until("the list", lambda: session in b.text("#sessions"))
+    wait_until("the stream", lambda: "live" in b.text("#link"))
+    b.run(f"document.querySelector('[data-session=\"{session}\"] a.id').click()")
+    wait_until("the timeline", lambda: b.run("return window.tutti?.state() != null"))
+    assert p.ready()["onScreen"] > 100
+    b.press("x")
+    wait_until("the sums", lambda: "in the box" in b.text("#v-panel"))
+    b.open(f"{proxy.url}/#/hosts")
+    wait_until("the hosts", lambda: "host-0" in b.text("#hosts"))
+    assert [s for s in proxy.strays if s != "/favicon.ico"] == [], proxy.strays
+    proxy.shutdown()
+
+
+def check_zoomed(c, b, session):
+    """400 % of 1280 x 1024: no page scrolls sideways, and each has its content."""
+    b.cdp("Emulation.setDeviceMetricsOverride", width=320, height=256, deviceScaleFactor=4, mobile=False)
+    for address, where, what in (("#/", "#sessions", session), ("#/hosts", "#hosts", "host-0"), (f"#/compare?a={session}&b={session}", "#compare", "copy as CSV"), (f"#/s/{session}", ".status", "drawn")):
+        b.open("about:blank")
+        b.open(f"{c.url}/{address}")
+        wait_until(address, lambda: what in b.text(where))
+        assert b.run("return document.documentElement.scrollWidth <= innerWidth"), (address, b.run("return document.documentElement.scrollWidth"))
+    b.press("c")
+    wait_until("the dialog", lambda: "Hosts" in b.text("#capture"))
+    assert b.run("const r = document.querySelector('dialog[open]').getBoundingClientRect(); return r.left >= 0 && r.right <= innerWidth")
+    b.press("Esc")
+    b.cdp("Emulation.clearDeviceMetricsOverride")
+
+
+PIXELS = """const c = document.getElementById('v-canvas'), r = devicePixelRatio, at = (x, y, w, h) => c.getContext('2d').getImageData(x * r, y * r, w * r, h * r).data, colors = (d) => {
+            const out = {}; for (let i = 0; i < d.length; i += 4) { const k = `rgb(${d[i]}, ${d[i + 1]}, ${d[i + 2]})`; out[k] = (out[k] ?? 0) + 1; } return out; };"""
+
+
+def check_forced(p, session):
+    """The picture has the system's own colours where it had the page's: ground and text."""
+    p.show(session)
+    for theme in ("light", "dark"):
+        p.b.cdp("Emulation.setEmulatedMedia", features=[{"name": "forced-colors", "value": "active"}, {"name": "prefers-color-scheme", "value": theme}])
+        wait_until("the system's colours", lambda: p.b.run("return matchMedia('(forced-colors: active)').matches"))
+        s = p.ready()
+        ground, ink = p.b.run("const e = document.body.appendChild(document.createElement('span')), out = []; e.style.forcedColorAdjust = 'none';"
+                                    "for (const c of ['Canvas', 'CanvasText']) { e.style.color = c; out.push(getComputedStyle(e).color); } e.remove(); return out")
+        gutter = wait_until("the ground", lambda: (g := p.b.run(f"{PIXELS} return colors(at(0, 70, {s['gutter']} - 2, 300))")) and max(g, key=g.get) == ground and g)
+        assert gutter.get(ink, 0) > 50, (theme, ink, sorted(gutter.items(), key=lambda x: -x[1])[:5])
+        events = p.b.run(f"{PIXELS} return colors(at({s['gutter']}, 70, 600, 300))")
+        assert len(events) > 8, events  # names keep their colours: they tell events apart
+    p.b.cdp("Emulation.setEmulatedMedia", features=[])
+
+
+def check_overview(p, session):
+    """The strip on top is how busy the tracks are: where no event is it is empty, whatever counters there are."""
+    s = p.show(session)
+    end, whole = max(start + length for host in ("host-0", "host-1") for *_, start, length in stored(p.c, session, host)), s["t1"]
+    assert end < 0.9 * whole and any(r["label"].startswith("cpu ") for r in s["rows"]), (end, whole)
+    seen = lambda low, high: p.b.run(f"{PIXELS} return Object.keys(colors(at({p.at(s, low)}, 8, {p.at(s, high) - p.at(s, low)}, 16)))")
+    busy, idle = seen(0.1 * end, 0.9 * end), seen(end + 0.02 * whole, 0.98 * whole)
+    assert len(busy) > 1 and len(idle) == 1, (busy, idle)
+
+
+def check_instant(c, b, p):
+    """`f` on an event without a length shows its surroundings; it keeps its place in the middle."""
+    at = 5_000_000_000
+    space = xspace.message_class("tensorflow/xplane.proto", "tensorflow.profiler.XSpace")()
+    plane = traces.Plane(space.planes.add(id=1, name="/host:CPU"))
+    line = plane.line("marks")
+    for i in range(40):
+        plane.event(line, f"mark {i}", at + i * 1_000_000_000, 0)
+    folder = c.dir / "in/plugins/profile/2025_11_01"
+    folder.mkdir(parents=True)
+    (folder / "host-0.xplane.pb").write_bytes(space.SerializeToString())
+    c.tutti("import", str(c.dir / "in"), check=0)
+    session = c.get("/api/v1/sessions")["sessions"][0]["session"]
+    p.show(session)
+    row = p.row("marks", "host-0")
+    hits = p.events_of(row)
+    assert len(hits) >= 38, len(hits)  # those at the edges are not under the pointer
+    x, y, hit = hits[7]
+    b.drag(x, y, x, y)
+    e = p.until("the instant", lambda s: s["selected"])["selected"][0]
+    assert (e["durationPs"], e["name"]) == (0, f"mark {e['event']}"), e
+    b.press("f")
+    s = p.until("its surroundings", lambda s: s["t1"] - s["t0"] < 1e9)
+    assert abs((s["t0"] + s["t1"]) / 2 - e["startPs"]) < 1000 and s["t1"] - s["t0"] == 1e8 and s["onScreen"] == 1, (s["t0"], s["t1"], s["onScreen"], e)
+
+
+def test_screens():
+    need_browser()
+    with Cluster() as c:
+        session = capture(c)
+        b = Browser(c, size="1280,900")
+        p = Page(c, b)
+        check_prefix(c, b, p, session)
+        check_zoomed(c, b, session)
+        check_forced(p, session)
+        check_overview(p, session)
+        check_instant(c, b, p)
+        b.close()
+
+
+main(test_screens)
