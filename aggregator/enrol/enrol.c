@@ -39,15 +39,15 @@ struct enrol {
 	unsigned int n_refused;
 };
 
-/* One call. It outlives it where a worker or the audit log has it. */
+/* One call, and what it waits for: each of the two has a reference. */
 struct join {
+	unsigned int n_refs;
 	struct enrol *enrol;
 	struct rpc_call *call; /* NULL once it is closed */
 	Tutti__V1__EnrolRequest *request; /* NULL before it came */
 	const char *how; /* what the host has shown */
 	struct buf certificate;
 	int64_t end_s;
-	bool is_waiting; /* for a worker or the audit log */
 };
 
 static int64_t now_s(void)
@@ -75,9 +75,15 @@ static int verify(void *arg, const char *pem, size_t len, char name[RPC_IDENTITY
 
 /* ---- the end of a call ---- */
 
-static void join_free(struct join *j)
+static struct join *join_ref(struct join *j)
 {
-	if (j->call || j->is_waiting)
+	j->n_refs++;
+	return j;
+}
+
+static void join_unref(struct join *j)
+{
+	if (--j->n_refs)
 		return;
 	if (j->request && j->request->token)
 		explicit_bzero(j->request->token, strlen(j->request->token));
@@ -182,7 +188,6 @@ static void on_noted(void *arg, const struct err *not_noted)
 	struct join *j = arg;
 	struct err why;
 
-	j->is_waiting = false;
 	if (not_noted) {
 		why = *not_noted;
 		err_prefix(&why, "the audit log cannot be written, so no certificate was given");
@@ -191,7 +196,7 @@ static void on_noted(void *arg, const struct err *not_noted)
 	} else {
 		answer(j);
 	}
-	join_free(j);
+	join_unref(j);
 }
 
 /* The host has shown who it is. It may have been revoked meanwhile. */
@@ -203,8 +208,7 @@ static void grant(struct join *j)
 		refuse(j, &why);
 		return;
 	}
-	j->is_waiting = true;
-	audit_write(j->enrol->env.audit, audit_entry(j, "granted"), on_noted, j);
+	audit_write(j->enrol->env.audit, audit_entry(j, "granted"), on_noted, join_ref(j));
 }
 
 /* ---- by a join token ---- */
@@ -215,7 +219,6 @@ static void on_use_saved(void *arg, const struct err *not_saved)
 	struct join *j = arg;
 	struct err why;
 
-	j->is_waiting = false;
 	if (not_saved) {
 		why = *not_saved;
 		why.code = ERR_BUSY;
@@ -223,7 +226,7 @@ static void on_use_saved(void *arg, const struct err *not_saved)
 	} else {
 		grant(j);
 	}
-	join_free(j);
+	join_unref(j);
 }
 
 static void use_token(struct join *j)
@@ -236,8 +239,7 @@ static void use_token(struct join *j)
 		refuse(j, &why);
 		return;
 	}
-	j->is_waiting = true;
-	records_save(r, on_use_saved, j);
+	records_save(r, on_use_saved, join_ref(j));
 }
 
 /* ---- by the token of a pod ---- */
@@ -248,7 +250,6 @@ static void on_node(void *arg, const char *node, const struct err *not_good)
 	const char *host = j->request->host;
 	struct err why;
 
-	j->is_waiting = false;
 	if (not_good) {
 		refuse(j, not_good);
 	} else if (strcmp(node, host) != 0) {
@@ -258,7 +259,7 @@ static void on_node(void *arg, const char *node, const struct err *not_good)
 	} else {
 		grant(j);
 	}
-	join_free(j);
+	join_unref(j);
 }
 
 static void ask_cluster(struct join *j)
@@ -269,7 +270,7 @@ static void ask_cluster(struct join *j)
 	if (nodes_check(j->enrol->nodes, j->request->token, on_node, j, &why))
 		refuse(j, &why);
 	else
-		j->is_waiting = true;
+		join_ref(j);
 }
 
 /* ---- by the certificate before it ---- */
@@ -338,6 +339,7 @@ static void on_opened(struct rpc_call *call)
 {
 	struct join *j = xcalloc(1, sizeof(*j));
 
+	j->n_refs = 1;
 	j->enrol = rpc_arg(call);
 	j->call = call;
 	j->how = "nothing";
@@ -349,7 +351,7 @@ static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
 	struct join *j = rpc_arg(call);
 	struct err why;
 
-	if (j->request || j->is_waiting)
+	if (j->request)
 		return false;
 	if (read_request(j, msg, &why))
 		refuse(j, &why);
@@ -372,7 +374,7 @@ static void on_closed(struct rpc_call *call, const struct rpc_status *st)
 
 	(void)st;
 	j->call = NULL;
-	join_free(j);
+	join_unref(j);
 }
 
 const struct rpc_events enrol_events = {

@@ -189,7 +189,7 @@ def test_callers_that_go():
                 time.sleep(i % 30 / 5000)
                 one.cancel()
             wait_until("the uses to end", lambda: enrol(c, "host-a", make_request(c, "r2", "URI:tutti://host/host-a"), token)[0] == "PERMISSION_DENIED", 20)
-        assert c.call("GET", "/healthz")[0] == 200
+        assert c.call("GET", "/api/v1/hosts")[0] == 200
 
 
 def test_refused_certificates():
@@ -350,4 +350,4 @@ def test_cluster():
 
 
 if __name__ == "__main__":
-    main(test_join, test_refused_tokens, test_refused_certificates, test_renewal, test_revoked, test_cluster)
+    main(test_join, test_refused_tokens, test_callers_that_go, test_refused_certificates, test_renewal, test_revoked, test_cluster)
