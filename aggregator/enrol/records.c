@@ -49,9 +49,9 @@ struct records {
 	struct jobs *jobs;
 	char *path;
 	uint64_t epoch;
-	struct revoked *revoked;
+	struct revoked *revoked; /* by name */
 	size_t n_revoked;
-	struct token *tokens;
+	struct token *tokens; /* the oldest first */
 	size_t n_tokens;
 	struct savings waiting, batch; /* the batch is being written */
 	struct buf text; /* the worker's while there is a batch, as the next two */
@@ -87,11 +87,31 @@ static json_t *to_json(const struct records *r)
 	return doc;
 }
 
+/* How many of the revoked have a name before this one. */
+static size_t place_of(const struct records *r, const char *host)
+{
+	size_t low = 0, high = r->n_revoked;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (strcmp(r->revoked[mid].host, host) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
 static void add_revoked(struct records *r, const char *host, int64_t lifted_s)
 {
-	r->revoked = xrealloc(r->revoked, (r->n_revoked + 1) * sizeof(*r->revoked));
-	r->revoked[r->n_revoked++] = (struct revoked){ .host = xstrdup(host),
-						       .lifted_s = lifted_s };
+	size_t at = place_of(r, host);
+
+	if (!(r->n_revoked & (r->n_revoked - 1))) /* full: they double */
+		r->revoked = xrealloc(r->revoked, (2 * r->n_revoked + 1) * sizeof(*r->revoked));
+	memmove(&r->revoked[at + 1], &r->revoked[at], (r->n_revoked - at) * sizeof(*r->revoked));
+	r->revoked[at] = (struct revoked){ .host = xstrdup(host), .lifted_s = lifted_s };
+	r->n_revoked++;
 }
 
 static struct token *add_token(struct records *r, const char *digest, const char *host)
@@ -242,18 +262,31 @@ uint64_t records_epoch(const struct records *r)
 	return r->epoch;
 }
 
+/* What was revoked and lifted has certificates of earlier epochs only, which are refused for that. */
+static void forget_lifted(struct records *r)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < r->n_revoked; i++) {
+		if (r->revoked[i].lifted_s)
+			free(r->revoked[i].host);
+		else
+			r->revoked[kept++] = r->revoked[i];
+	}
+	r->n_revoked = kept;
+}
+
 void records_next_epoch(struct records *r)
 {
 	r->epoch++;
+	forget_lifted(r);
 }
 
 static struct revoked *find_revoked(const struct records *r, const char *host)
 {
-	for (size_t i = 0; i < r->n_revoked; i++) {
-		if (!strcmp(r->revoked[i].host, host))
-			return &r->revoked[i];
-	}
-	return NULL;
+	size_t at = place_of(r, host);
+
+	return at < r->n_revoked && !strcmp(r->revoked[at].host, host) ? &r->revoked[at] : NULL;
 }
 
 int records_revoke(struct records *r, const char *host, struct err *e)
@@ -282,19 +315,22 @@ int records_lift(struct records *r, const char *host, int64_t now_s, struct err 
 	return 0;
 }
 
-int records_check_host(const struct records *r, const char *host, struct err *e)
+static int refuse_revoked(const struct revoked *v, struct err *e)
 {
-	const struct revoked *v = find_revoked(r, host);
-
 	if (!v || v->lifted_s)
 		return 0;
-	return err_set(e, ERR_DENIED, "the host '%s' is revoked", host);
+	return err_set(e, ERR_DENIED, "the host '%s' is revoked", v->host);
+}
+
+int records_check_host(const struct records *r, const char *host, struct err *e)
+{
+	return refuse_revoked(find_revoked(r, host), e);
 }
 
 int records_check(const struct records *r, const struct cert_host *host, struct err *e)
 {
 	const struct revoked *v = find_revoked(r, host->name);
-	int rc = records_check_host(r, host->name, e);
+	int rc = refuse_revoked(v, e);
 
 	if (rc)
 		return rc;
@@ -326,6 +362,20 @@ static void forget_old(struct records *r, int64_t now_s)
 	r->n_tokens = kept;
 }
 
+/* Whether the oldest one that lets no host in any more made room. */
+static bool forget_useless(struct records *r, int64_t now_s)
+{
+	for (size_t i = 0; i < r->n_tokens; i++) {
+		if (r->tokens[i].until_s > now_s && r->tokens[i].left)
+			continue;
+		free(r->tokens[i].host);
+		r->n_tokens--;
+		memmove(&r->tokens[i], &r->tokens[i + 1], (r->n_tokens - i) * sizeof(*r->tokens));
+		return true;
+	}
+	return false;
+}
+
 int records_add_token(struct records *r, const struct join_rules *rules, int64_t now_s,
 		      char out[RECORDS_TOKEN_BYTES], struct err *e)
 {
@@ -334,8 +384,8 @@ int records_add_token(struct records *r, const struct join_rules *rules, int64_t
 	struct token *t;
 
 	forget_old(r, now_s);
-	if (r->n_tokens == RECORDS_TOKENS_MOST)
-		return err_set(e, ERR_LIMIT, "there are %d join tokens: let some end",
+	if (r->n_tokens >= RECORDS_TOKENS_MOST && !forget_useless(r, now_s))
+		return err_set(e, ERR_LIMIT, "%d join tokens are good for hosts: let some end",
 			       RECORDS_TOKENS_MOST);
 	random_bytes(random, sizeof(random));
 	hex_text(digits, random, sizeof(random));

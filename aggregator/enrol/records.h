@@ -16,8 +16,8 @@
 struct jobs;
 struct records;
 
-#define RECORDS_TOKENS_MOST  1000 /* join tokens that have not ended */
-#define RECORDS_REVOKED_MOST 20000
+#define RECORDS_TOKENS_MOST  1000 /* join tokens: those that have ended, or are used up, make room */
+#define RECORDS_REVOKED_MOST 20000 /* hosts, with those that were lifted in this epoch */
 #define RECORDS_TOKEN_BEGIN  "tutti-join-" /* what each join token begins with */
 #define RECORDS_TOKEN_BYTES  (sizeof(RECORDS_TOKEN_BEGIN) + 64) /* with its NUL */
 
@@ -53,7 +53,7 @@ struct join_rules {
 	int64_t uses; /* 0 = any number until then */
 };
 
-/* Makes a token. ERR_LIMIT beyond RECORDS_TOKENS_MOST. */
+/* Makes a token. ERR_LIMIT if RECORDS_TOKENS_MOST are good for hosts. */
 MUST_CHECK int records_add_token(struct records *r, const struct join_rules *rules, int64_t now_s,
 				 char out[RECORDS_TOKEN_BYTES], struct err *e);
 

@@ -17,6 +17,7 @@ unit_test(aggregator/fleet/host_walk_test PURE USES aggregator_fleet PKG jansson
 unit_test(aggregator/api/host_header_test PURE USES aggregator_api)
 unit_test(aggregator/fleet/selector_test PURE USES aggregator_fleet PKG jansson)
 fuzz_test(selector USES aggregator_fleet)
+unit_test(aggregator/enrol/records_test USES aggregator_enrol PKG jansson)
 unit_test(aggregator/access/tokens_test PURE USES aggregator_access PKG jansson)
 fuzz_test(jwt USES aggregator_access PKG jansson)
 fuzz_test(kube USES aggregator_pods)
