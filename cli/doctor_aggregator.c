@@ -16,23 +16,21 @@
 #define STORE_NS      (60 * NS_PER_S)
 #define BOUND_MOST_NS NS_PER_MS
 
-/* A GET of the aggregator: the status, or 0 and the error. */
+/* What a follower's health begins with (docs/replicas.md). */
+#define STANDS_BY "this aggregator stands by: "
+
+/* A GET of the aggregator, or of its leader: the status, or 0 and the error. */
 static int get(const struct doctor *d, const char *path, struct buf *answer, struct err *e)
 {
 	const struct api_conf *api = &d->conf->api;
 	char *url = api_url(api, path), *token = NULL;
-	struct http_call call = { .method = "GET",
-				  .ca_file = api->ca,
-				  .cert_file = api->cert,
-				  .key_file = api->key,
-				  .timeout_ns = CALL_NS };
-	int status = 0, rc;
+	struct http_call call = api_make_call(api, "GET", url);
+	int status = 0, rc = api_load_token(api, &token, e);
 
-	rc = api_load_token(api, &token, e);
-	call.url = url;
+	call.timeout_ns = CALL_NS;
 	call.token = token;
 	if (!rc)
-		rc = http_call(&call, &status, answer, e);
+		rc = api_call_leader(&call, &url, path, &status, answer, e);
 	secret_free(token);
 	free(url);
 	return rc ? 0 : status;
@@ -70,6 +68,17 @@ static void explain_no_answer(struct doctor *d, const struct err *e)
 				       : "use https:// if the aggregator has a --cert");
 }
 
+static bool begins_with(const char *text, const char *begin)
+{
+	return !strncmp(text, begin, strlen(begin));
+}
+
+/* Of one that is the only one, that leads, or that stands by. */
+static bool is_health(const char *text)
+{
+	return !strcmp(text, "ok\n") || begins_with(text, "ok: ") || begins_with(text, STANDS_BY);
+}
+
 static bool check_reach(struct doctor *d)
 {
 	struct buf answer = BUF_INIT;
@@ -78,7 +87,7 @@ static bool check_reach(struct doctor *d)
 
 	if (!status)
 		explain_no_answer(d, &e);
-	else if (status == 200 && !strcmp(buf_str(&answer), "ok\n"))
+	else if (status == 200 && is_health(buf_str(&answer)))
 		doctor_add(d, "aggregator.http", VERDICT_OK, "%s answers", d->conf->api.server);
 	else {
 		doctor_add(d, "aggregator.http", VERDICT_FAILED,
@@ -98,6 +107,9 @@ static void check_ready(struct doctor *d)
 
 	if (status == 200) {
 		doctor_add(d, "aggregator.store", VERDICT_OK, "its store takes writes");
+	} else if (status && begins_with(buf_str(&answer), STANDS_BY)) {
+		doctor_add(d, "aggregator.store", VERDICT_SKIPPED, "%.*s",
+			   (int)strcspn(buf_str(&answer), "\n"), buf_str(&answer));
 	} else {
 		doctor_add(d, "aggregator.store", VERDICT_FAILED, "no capture is possible: %s",
 			   status ? buf_str(&answer) : e.msg);

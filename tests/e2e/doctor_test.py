@@ -130,6 +130,18 @@ def test_aggregators():
     assert not wrong(found) and code == 0, found
     for what, answers, check, words in cases:
         expect(what, doctor(*base, "--server", Server(answers).url)[0], check, words)
+    leads = Server({**fleet(), "/healthz": (200, "ok: a leads\n"), "/readyz": (200, "ok: a leads\n")}).url
+    for leader, sentence in ((leads, f"this aggregator stands by: a leads at {leads}"), ("", "this aggregator stands by: it is not known yet which one leads")):
+        elsewhere = json.dumps({"error": sentence, "leader": leader})
+        follower = Server({"/healthz": (200, sentence + "\n"), "/readyz": (503, sentence + "\n"), "/api/v1/hosts": (307 if leader else 503, elsewhere)}).url
+        found, code = doctor(*base, "--server", follower)
+        assert found["aggregator.http"]["verdict"] == "ok" and found["aggregator.store"] == {**found["aggregator.store"], "verdict": "skipped", "text": sentence}, found
+        if leader:
+            assert not wrong(found) and code == 0 and found["fleet.hosts"]["text"].startswith("1 hosts"), found
+        else:
+            expect("no leader yet", found, "aggregator.access", "not known yet")
+    found, code = doctor(*base, "--server", leads)
+    assert not wrong(found) and code == 0, found
     refuses = Server({**fleet(), "/api/v1/hosts": (401, "{}")}).url
     token = host({}) / "token"
     token.write_text("a-token-of-another-one\n")
