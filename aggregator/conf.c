@@ -116,7 +116,8 @@ static const struct conf_field fields[] = {
 	     "name by which agents reach this aggregator, for the certificate that it makes itself "
 	     "with --enrol and without --cert; may be repeated"),
 	CONF_RANGE(struct aggregator_conf, hosts_per_address, "256", 0, LIMIT_HOSTS,
-		   "most hosts that may connect from one address while no --ca proves their names, "
+		   "most hosts that may connect from one address while neither --ca nor --enrol "
+		   "proves their names, "
 		   "and most connections from it that belong to no known agent; 0 = no limit"),
 	{ "views_limit_bytes", CONF_SIZE, offsetof(struct aggregator_conf, views_limit), "8G",
 	  "most bytes of the indexes that are kept of sessions that were opened in a viewer, in "
@@ -239,8 +240,14 @@ static int check_enrolment(const struct aggregator_conf *conf, struct err *e)
 {
 	if (is_set(conf->enrol_cert) != is_set(conf->enrol_key))
 		return err_set(e, ERR_INVALID, "enrol-cert and enrol-key: give both or none");
-	if (!is_set(conf->enrol))
-		return 0;
+	if (!is_set(conf->enrol)) {
+		const char *alone = is_set(conf->enrol_cert)	   ? "enrol-cert and enrol-key"
+				    : conf->enrol_name.n	   ? "enrol-name"
+				    : is_set(conf->enrol_audience) ? "enrol-audience"
+								   : NULL;
+
+		return alone ? err_set(e, ERR_INVALID, "%s: give --enrol, too", alone) : 0;
+	}
 	if (is_set(conf->ca))
 		return err_set(e, ERR_INVALID,
 			       "enrol and ca: agents' certificates are of one authority, "

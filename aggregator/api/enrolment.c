@@ -103,6 +103,8 @@ void api_join_token(struct api *api, struct http_req *req, const char *id, const
 	rules = (struct enrol_token){ .host = json_get_text(doc, "host"),
 				      .life_ns = json_get_int(doc, "life_ns"),
 				      .uses = json_get_int(doc, "uses") };
+	if (!json_object_get(doc, "uses")) /* any number is for who says so */
+		rules.uses = 1;
 	c = change_new(req);
 	if (enrol_add_token(api->env.enrol, &rules, token, on_durable, c, &e)) {
 		change_refuse(c, &e);

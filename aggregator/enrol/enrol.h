@@ -24,7 +24,6 @@ struct rpc_verifier;
 
 #define ENROL_PATH	  "/tutti.v1.Enrol/Enrol"
 #define ENROL_TOKEN_BYTES 76 /* of a join token, with its NUL */
-#define ENROL_LIFE_MIN_NS INT64_C(1000000000)
 extern const struct rpc_events enrol_events;
 
 struct enrol_env {

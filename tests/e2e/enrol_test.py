@@ -9,7 +9,7 @@ import time
 import grpc
 
 from lib.certs import make_ca
-from lib.cluster import SLOW, Cluster, main, wait_until
+from lib.cluster import BIN, SLOW, Cluster, main, wait_until
 from lib.fake_reviews import FakeReviews
 
 
@@ -114,6 +114,17 @@ def test_refused_tokens():
         assert code == 2, doc
         assert c.call("POST", "/api/v1/join-tokens", {"life_ns": 10**9, "odd": 1})[0] == 400
         assert c.call("POST", "/api/v1/join-tokens", {"life_ns": 1})[0] == 400
+        once = c.call("POST", "/api/v1/join-tokens", {"life_ns": 10**12})[1]["token"]  # without `uses`: one
+        assert enrol(c, "host-i", make_request(c, "i", "URI:tutti://host/host-i"), once) == ("OK", "")
+        assert enrol(c, "host-j", make_request(c, "j", "URI:tutti://host/host-j"), once)[1] == "this join token is used up"
+
+
+def test_settings_alone():
+    """What is said of an authority that there is not is refused, not passed over."""
+    for flags, word in ((("--enrol-cert", "x", "--enrol-key", "y"), "enrol-cert and enrol-key"), (("--enrol-name", "agg.example"), "enrol-name"),
+                        (("--enrol-audience", "tutti-agents"), "enrol-audience")):
+        p = subprocess.run([BIN / "tutti-aggregator", "--store", "mem://", *flags], capture_output=True, text=True, timeout=20 * SLOW)
+        assert p.returncode and f"{word}: give --enrol, too" in p.stderr, (flags, p.returncode, p.stderr)
 
 
 # ---- certificates of the test's own ----
@@ -219,6 +230,8 @@ def test_refused_certificates():
         good = sign(c, "good", "host-a")
         request = make_request(c, "r", "URI:tutti://host/host-a")
         assert enrol(c, "host-a", request, cert=good)[0] == "OK"
+        upload = field(1, field(1, "a-session") + field(2, "host-b"))
+        assert call(c, "/tutti.v1.Ingest/Upload", upload, good) == ("PERMISSION_DENIED", "the certificate is for 'host-a', not for host 'host-b'")
         token = join_token(c, "--uses", "0").read_text().strip()
         broken = bytearray(request)
         broken[-1] ^= 1
@@ -350,4 +363,4 @@ def test_cluster():
 
 
 if __name__ == "__main__":
-    main(test_join, test_refused_tokens, test_callers_that_go, test_refused_certificates, test_renewal, test_revoked, test_cluster)
+    main(test_join, test_refused_tokens, test_settings_alone, test_callers_that_go, test_refused_certificates, test_renewal, test_revoked, test_cluster)
