@@ -2,7 +2,6 @@
 /* The verbs token and revoke: which hosts may join the fleet, and which not any more. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/now.h"
 #include "cli/api.h"
@@ -28,12 +27,9 @@ static const struct conf_field token_fields[] = {
 
 static void print_token(const json_t *doc)
 {
-	time_t until = (time_t)(json_get_int(doc, "until_ns") / NS_PER_S);
-	struct tm tm;
-	char text[32];
+	char text[25];
 
-	gmtime_r(&until, &tm);
-	strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &tm);
+	time_iso(json_get_int(doc, "until_ns"), text);
 	printf("%s\n", json_get_text(doc, "token"));
 	fprintf(stderr,
 		"good until %s; on the host: tutti-agent --ca FILE --enrol-token FILE, with this "
@@ -83,7 +79,8 @@ struct revoke_conf {
 static const struct conf_field revoke_fields[] = {
 	CONF_ONCE(struct revoke_conf, epoch, NULL,
 		  "instead of one host: all certificates of now; every host joins anew"),
-	CONF_ONCE(struct revoke_conf, lift, NULL, "let a revoked host join again"),
+	CONF_ONCE(struct revoke_conf, lift, NULL,
+		  "let a revoked host join again; its certificates of before stay refused"),
 	API_FIELDS(struct revoke_conf),
 	{ 0 }
 };
@@ -94,8 +91,11 @@ static int run_revoke(const void *arg, int argc, char **argv, struct err *e)
 	json_t *body, *doc = NULL;
 	int rc;
 
-	if (conf->epoch ? argc || conf->lift : argc != 1)
-		return err_set(e, ERR_INVALID, "revoke: give a HOST, or --epoch");
+	if (conf->epoch && conf->lift)
+		return err_set(e, ERR_INVALID, "revoke: an epoch cannot be lifted");
+	if (conf->epoch ? argc : argc != 1)
+		return err_set(e, ERR_INVALID,
+			       "revoke: give a HOST, with --lift or without, or --epoch");
 	body = json_object();
 	if (conf->epoch)
 		json_put_bool(body, "epoch", true);
@@ -110,7 +110,7 @@ static int run_revoke(const void *arg, int argc, char **argv, struct err *e)
 		printf("revoked all certificates before epoch %lld\n",
 		       (long long)json_get_int(doc, "epoch"));
 	else if (!rc)
-		printf("%s %s\n", conf->lift ? "lifted" : "revoked", argv[0]);
+		printf(conf->lift ? "%s may join again\n" : "revoked %s\n", argv[0]);
 	json_decref(doc);
 	json_decref(body);
 	return rc;
@@ -121,7 +121,7 @@ const struct cmd cmd_revoke = {
 	.args = "[HOST]",
 	.min_args = 0,
 	.max_args = 1,
-	.summary = "refuse a host's certificate from now on",
+	.summary = "refuse a host's certificate from now on, or let it join again (--lift)",
 	.fields = revoke_fields,
 	.conf_size = sizeof(struct revoke_conf),
 	.run = run_revoke,
