@@ -166,6 +166,11 @@ static void on_remote(void *arg, struct principal *p, const struct err *why)
 	free(r);
 }
 
+static void on_kube(void *arg, void *found, const struct err *why)
+{
+	on_remote(arg, found, why);
+}
+
 static void check_remote(struct access *a, const char *token, access_fn fn, void *arg)
 {
 	struct remote *r = xcalloc(1, sizeof(*r));
@@ -177,7 +182,7 @@ static void check_remote(struct access *a, const char *token, access_fn fn, void
 	if (a->oidc && (!a->kubernetes || oidc_is_issuer(a->oidc, token)))
 		rc = oidc_check(a->oidc, token, on_remote, r, &e);
 	else
-		rc = kube_people_check(a->kubernetes, token, on_remote, r, &e);
+		rc = kube_people_check(a->kubernetes, token, on_kube, r, &e);
 	if (rc)
 		on_remote(r, NULL, &e);
 }

@@ -3,8 +3,6 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/queue.h>
 
 #include "aggregator/access/kube_review.h"
 #include "aggregator/kube/kube_api.h"
@@ -12,184 +10,49 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
-#include "base/secret.h"
-#include "net/digest.h"
-
-#define REFUSED_MOST 1024 /* places for tokens that were refused; a later one may take another's */
-
-struct waiter {
-	kube_people_fn fn;
-	void *arg;
-	STAILQ_ENTRY(waiter) next;
-};
-
-/* A token, and who waits for what the cluster says of it. */
-struct check {
-	struct kube_people *people;
-	char *token;
-	char digest[DIGEST_HEX_BYTES];
-	bool is_running;
-	STAILQ_HEAD(, waiter) waiters;
-	TAILQ_ENTRY(check) next;
-	struct principal *principal; /* the worker's until it is done, as the next two */
-	int rc;
-	struct err e;
-};
-
-struct refused {
-	char digest[DIGEST_HEX_BYTES];
-	int64_t until_mono_ns;
-	struct err why;
-};
 
 struct kube_people {
 	struct kube_people_env env;
 	struct kube_api api;
+	struct kube_checks *checks;
 	_Atomic bool cancelled;
-	TAILQ_HEAD(, check)
-	checks; /* those that run, and those that wait, in the order of their begin */
-	size_t n_waiters, n_running;
-	struct refused refused[REFUSED_MOST];
+	_Atomic int64_t warned_s; /* the second of the latest line: one in each will do */
 };
 
-/* ---- tokens that were refused ---- */
-
-static struct refused *place_of(struct kube_people *k, const char *digest)
+static void warn(struct kube_people *k, const struct err *e)
 {
-	const char begin[] = { digest[0], digest[1], digest[2], digest[3], '\0' };
+	int64_t second = now_mono_ns() / NS_PER_S;
 
-	return &k->refused[strtoul(begin, NULL, 16) % REFUSED_MOST];
+	if (atomic_exchange(&k->warned_s, second) != second)
+		log_warn("AGG-KUBE-PEOPLE", "state=not-checked reason=\"%s\"", e->msg);
 }
 
-static int check_refused(struct kube_people *k, const char *digest, struct err *e)
+static int ask(void *arg, const char *token, void **found, struct err *e)
 {
-	const struct refused *r = place_of(k, digest);
+	struct kube_people *k = arg;
+	const struct kube_review review = { .api = &k->api,
+					    .audience = k->env.audience,
+					    .cancelled = &k->cancelled };
+	struct principal *p = NULL;
+	int rc = kube_review(&review, token, &p, e);
 
-	if (strcmp(r->digest, digest) != 0 || now_mono_ns() >= r->until_mono_ns)
-		return 0;
-	*e = r->why;
-	return r->why.code;
+	if (!rc)
+		p->until_mono_ns = now_mono_ns() + k->env.hold_ns;
+	else if (rc != ERR_DENIED)
+		warn(k, e);
+	*found = p;
+	return rc;
 }
 
-static void keep_refused(struct kube_people *k, const struct check *c)
+static void drop(void *found)
 {
-	struct refused *r = place_of(k, c->digest);
-
-	*r = (struct refused){ .until_mono_ns = now_mono_ns() + k->env.refuse_ns, .why = c->e };
-	memcpy(r->digest, c->digest, sizeof(r->digest));
+	principal_unref(found);
 }
 
-/* ---- checks ---- */
-
-static void begin_checks(struct kube_people *k);
-
-static void run_check(void *arg)
-{
-	struct check *c = arg;
-	const struct kube_review review = { .api = &c->people->api,
-					    .audience = c->people->env.audience,
-					    .cancelled = &c->people->cancelled };
-
-	c->rc = kube_review(&review, c->token, &c->principal, &c->e);
-	if (!c->rc)
-		c->principal->until_mono_ns = now_mono_ns() + c->people->env.hold_ns;
-}
-
-static void tell(struct check *c)
-{
-	struct waiter *w;
-
-	while ((w = STAILQ_FIRST(&c->waiters)) != NULL) {
-		STAILQ_REMOVE_HEAD(&c->waiters, next);
-		c->people->n_waiters--;
-		w->fn(w->arg, c->principal, &c->e);
-		free(w);
-	}
-}
-
-static void done_check(void *arg)
-{
-	struct check *c = arg;
-	struct kube_people *k = c->people;
-
-	TAILQ_REMOVE(&k->checks, c, next);
-	k->n_running--;
-	if (c->rc == ERR_DENIED) {
-		keep_refused(k, c);
-	} else if (c->rc) {
-		c->e.code = ERR_BUSY;
-		log_warn("AGG-KUBE-PEOPLE", "state=not-checked reason=\"%s\"", c->e.msg);
-	}
-	begin_checks(k);
-	tell(c);
-	principal_unref(c->principal);
-	secret_free(c->token);
-	free(c);
-}
-
-static void begin_checks(struct kube_people *k)
-{
-	struct check *c;
-
-	TAILQ_FOREACH (c, &k->checks, next) {
-		if (k->n_running == KUBE_CHECKS_AT_ONCE)
-			return;
-		if (c->is_running)
-			continue;
-		c->is_running = true;
-		k->n_running++;
-		jobs_request(k->env.jobs, run_check, done_check, c);
-	}
-}
-
-static struct check *find_check(struct kube_people *k, const char *token, const char *digest)
-{
-	struct check *c;
-
-	TAILQ_FOREACH (c, &k->checks, next) {
-		if (!strcmp(c->digest, digest))
-			return c;
-	}
-	c = xcalloc(1, sizeof(*c));
-	*c = (struct check){ .people = k, .token = xstrdup(token) };
-	memcpy(c->digest, digest, sizeof(c->digest));
-	STAILQ_INIT(&c->waiters);
-	TAILQ_INSERT_TAIL(&k->checks, c, next);
-	return c;
-}
-
-/* Printable ASCII without blanks, as any bearer token. */
-static bool has_form(const char *token)
-{
-	size_t len = 0;
-
-	while (token[len] > ' ' && token[len] < 0x7f)
-		len++;
-	return len && !token[len] && len <= KUBE_TOKEN_BYTES;
-}
-
-int kube_people_check(struct kube_people *k, const char *token, kube_people_fn fn, void *arg,
+int kube_people_check(struct kube_people *k, const char *token, kube_checks_fn fn, void *arg,
 		      struct err *e)
 {
-	char digest[DIGEST_HEX_BYTES];
-	struct waiter *w;
-	int rc;
-
-	if (!has_form(token))
-		return err_set(e, ERR_DENIED, "this is no token");
-	digest_sha256(token, strlen(token), digest);
-	rc = check_refused(k, digest, e);
-	if (rc)
-		return rc;
-	if (k->n_waiters == KUBE_CHECKS_MOST)
-		return err_set(e, ERR_BUSY, "%d callers wait for the Kubernetes API: try again",
-			       KUBE_CHECKS_MOST);
-	w = xcalloc(1, sizeof(*w));
-	*w = (struct waiter){ .fn = fn, .arg = arg };
-	STAILQ_INSERT_TAIL(&find_check(k, token, digest)->waiters, w, next);
-	k->n_waiters++;
-	begin_checks(k);
-	return 0;
+	return kube_checks_ask(k->checks, token, fn, arg, e);
 }
 
 /* ---- life ---- */
@@ -197,10 +60,18 @@ int kube_people_check(struct kube_people *k, const char *token, kube_people_fn f
 int kube_people_new(struct kube_people **out, const struct kube_people_env *env, struct err *e)
 {
 	struct kube_people *k = xcalloc(1, sizeof(*k));
+	const struct kube_checks_env checks = { .jobs = env->jobs,
+						.work = jobs_request,
+						.waiting_most = KUBE_CHECKS_MOST,
+						.at_once = KUBE_CHECKS_AT_ONCE,
+						.refuse_ns = env->refuse_ns,
+						.ask = ask,
+						.drop = drop,
+						.arg = k };
 	int rc;
 
 	k->env = *env;
-	TAILQ_INIT(&k->checks);
+	k->checks = kube_checks_new(&checks);
 	rc = kube_api_open(&k->api, env->server, env->token_file, env->ca_file, e);
 	if (rc)
 		kube_people_free(k);
@@ -219,6 +90,7 @@ void kube_people_free(struct kube_people *k)
 {
 	if (!k)
 		return;
+	kube_checks_free(k->checks);
 	kube_api_close(&k->api);
 	free(k);
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "aggregator/access/principal.h"
+#include "aggregator/kube/kube_checks.h"
 #include "base/err.h"
 
 struct jobs;
@@ -31,12 +32,8 @@ MUST_CHECK int kube_people_new(struct kube_people **out, const struct kube_peopl
 void kube_people_stop(struct kube_people *k); /* requests end within a second; NULL is fine */
 void kube_people_free(struct kube_people *k); /* stopped, and all jobs are done; NULL is fine */
 
-/* `p` is NULL if the token is not valid: `why` says so, with ERR_DENIED; any other code: it could not be checked now. */
-typedef void (*kube_people_fn)(void *arg, struct principal *p, const struct err *why);
-
-/* Calls fn once, later. ERR_DENIED or ERR_BUSY, and fn is not called, for what can be no token, for one that was refused a moment
- * ago, and for too many at a time. Callers with the same token share a check. */
-MUST_CHECK int kube_people_check(struct kube_people *k, const char *token, kube_people_fn fn,
+/* As kube_checks_ask(), which see; what is found is a struct principal. */
+MUST_CHECK int kube_people_check(struct kube_people *k, const char *token, kube_checks_fn fn,
 				 void *arg, struct err *e);
 
 #endif

@@ -244,10 +244,10 @@ static void use_token(struct join *j)
 
 /* ---- by the token of a pod ---- */
 
-static void on_node(void *arg, const char *node, const struct err *not_good)
+static void on_node(void *arg, void *found, const struct err *not_good)
 {
 	struct join *j = arg;
-	const char *host = j->request->host;
+	const char *node = found, *host = j->request->host;
 	struct err why;
 
 	if (not_good) {
@@ -374,6 +374,8 @@ static void on_closed(struct rpc_call *call, const struct rpc_status *st)
 
 	(void)st;
 	j->call = NULL;
+	if (j->enrol->nodes && nodes_leave(j->enrol->nodes, j))
+		join_unref(j);
 	join_unref(j);
 }
 

@@ -2,40 +2,26 @@
 #include "aggregator/enrol/nodes.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 
 #include "aggregator/access/kube_review.h"
 #include "aggregator/kube/kube_api.h"
 #include "base/jobs.h"
-#include "base/log.h"
 #include "base/mem.h"
-#include "base/secret.h"
+#include "base/now.h"
 #include "json/json_text.h"
 #include "proto/names.h"
 
+#define REFUSE_NS     (10 * NS_PER_S) /* so long a refusal is remembered */
 #define ACCOUNT_BEGIN "system:serviceaccount:"
 #define NODE_EXTRA    "authentication.kubernetes.io/node-name" /* by Kubernetes 1.30 and later */
-
-struct check {
-	struct nodes *nodes;
-	char *token;
-	nodes_fn fn;
-	void *arg;
-	STAILQ_ENTRY(check) next;
-	char *node; /* the worker's until it is done, as the next two */
-	int rc;
-	struct err e;
-};
 
 struct nodes {
 	struct nodes_env env;
 	struct kube_api api;
+	struct kube_checks *checks;
 	_Atomic bool cancelled;
-	STAILQ_HEAD(, check) waiting;
-	size_t n_waiting, n_running;
 };
 
 /* ---- what the cluster says ---- */
@@ -61,70 +47,32 @@ int nodes_read(const char **node, const json_t *person, const char *account, str
 	return 0;
 }
 
-static void run_check(void *arg)
+static int ask(void *arg, const char *token, void **found, struct err *e)
 {
-	struct check *c = arg;
-	const struct nodes *n = c->nodes;
+	const struct nodes *n = arg;
 	const struct kube_review review = { .api = &n->api,
 					    .audience = n->env.audience,
 					    .cancelled = &n->cancelled };
 	const char *node;
 	json_t *person = NULL;
+	int rc = kube_review_person(&review, token, &person, e);
 
-	c->rc = kube_review_person(&review, c->token, &person, &c->e);
-	if (!c->rc)
-		c->rc = nodes_read(&node, person, n->env.account, &c->e);
-	if (!c->rc)
-		c->node = xstrdup(node);
+	if (!rc)
+		rc = nodes_read(&node, person, n->env.account, e);
+	if (!rc)
+		*found = xstrdup(node);
 	json_decref(person);
+	return rc;
 }
 
-/* ---- the queue ---- */
-
-static void begin_checks(struct nodes *n);
-
-static void done_check(void *arg)
+int nodes_check(struct nodes *n, const char *token, kube_checks_fn fn, void *arg, struct err *e)
 {
-	struct check *c = arg;
-	struct nodes *n = c->nodes;
-
-	n->n_running--;
-	begin_checks(n);
-	if (c->rc && c->rc != ERR_DENIED) {
-		c->e.code = ERR_BUSY;
-		log_warn("AGG-ENROL", "state=not-checked reason=\"%s\"", c->e.msg);
-	}
-	c->fn(c->arg, c->node, c->rc ? &c->e : NULL);
-	secret_free(c->token);
-	free(c->node);
-	free(c);
+	return kube_checks_ask(n->checks, token, fn, arg, e);
 }
 
-static void begin_checks(struct nodes *n)
+bool nodes_leave(struct nodes *n, const void *arg)
 {
-	struct check *c;
-
-	while (n->n_running < NODES_AT_ONCE && (c = STAILQ_FIRST(&n->waiting))) {
-		STAILQ_REMOVE_HEAD(&n->waiting, next);
-		n->n_waiting--;
-		n->n_running++;
-		jobs_work(n->env.jobs, run_check, done_check, c);
-	}
-}
-
-int nodes_check(struct nodes *n, const char *token, nodes_fn fn, void *arg, struct err *e)
-{
-	struct check *c;
-
-	if (n->n_waiting == NODES_WAITING_MOST)
-		return err_set(e, ERR_BUSY, "%d agents wait for the Kubernetes API: try again",
-			       NODES_WAITING_MOST);
-	c = xcalloc(1, sizeof(*c));
-	*c = (struct check){ .nodes = n, .token = xstrdup(token), .fn = fn, .arg = arg };
-	STAILQ_INSERT_TAIL(&n->waiting, c, next);
-	n->n_waiting++;
-	begin_checks(n);
-	return 0;
+	return kube_checks_leave(n->checks, arg);
 }
 
 /* ---- life ---- */
@@ -132,10 +80,18 @@ int nodes_check(struct nodes *n, const char *token, nodes_fn fn, void *arg, stru
 int nodes_new(struct nodes **out, const struct nodes_env *env, struct err *e)
 {
 	struct nodes *n = xcalloc(1, sizeof(*n));
+	const struct kube_checks_env checks = { .jobs = env->jobs,
+						.work = jobs_work,
+						.waiting_most = NODES_WAITING_MOST,
+						.at_once = NODES_AT_ONCE,
+						.refuse_ns = REFUSE_NS,
+						.ask = ask,
+						.drop = free,
+						.arg = n };
 	int rc;
 
 	n->env = *env;
-	STAILQ_INIT(&n->waiting);
+	n->checks = kube_checks_new(&checks);
 	rc = kube_api_open(&n->api, env->server, env->token_file, env->ca_file, e);
 	if (rc)
 		nodes_free(n);
@@ -154,6 +110,7 @@ void nodes_free(struct nodes *n)
 {
 	if (!n)
 		return;
+	kube_checks_free(n->checks);
 	kube_api_close(&n->api);
 	free(n);
 }

@@ -7,10 +7,12 @@
 #ifndef AGGREGATOR_ENROL_NODES_H
 #define AGGREGATOR_ENROL_NODES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <jansson.h>
 
+#include "aggregator/kube/kube_checks.h"
 #include "base/err.h"
 
 struct jobs;
@@ -31,12 +33,10 @@ MUST_CHECK int nodes_new(struct nodes **out, const struct nodes_env *env, struct
 void nodes_stop(struct nodes *n); /* requests end within a second; NULL is fine */
 void nodes_free(struct nodes *n); /* stopped, and all jobs are done; NULL is fine */
 
-/* `node` is NULL if the token is not good: `why` says so, with ERR_DENIED; any other code: it could not be checked now. */
-typedef void (*nodes_fn)(void *arg, const char *node, const struct err *why);
-
-/* Calls fn once, later. ERR_BUSY, and fn is not called, for too many at a time. The token is copied. */
-MUST_CHECK int nodes_check(struct nodes *n, const char *token, nodes_fn fn, void *arg,
+/* As kube_checks_ask() and kube_checks_leave(), which see; what is found is the node's name. */
+MUST_CHECK int nodes_check(struct nodes *n, const char *token, kube_checks_fn fn, void *arg,
 			   struct err *e);
+bool nodes_leave(struct nodes *n, const void *arg);
 
 /* The node in what kube_review_person() gives, borrowed from it. ERR_DENIED: not of that account, or of no pod. */
 MUST_CHECK int nodes_read(const char **node, const json_t *person, const char *account,

@@ -362,5 +362,29 @@ def test_cluster():
     api.close()
 
 
+def test_cluster_callers_that_go():
+    """The cluster is asked about few tokens at a time: those of callers that have gone take no place."""
+    api = FakeReviews(set())
+    with Cluster() as c:
+        (c.dir / "api-token").write_text(api.token)
+        start(c, "--kubernetes", api.url, "--kubernetes-token-file", c.dir / "api-token", "--enrol-audience", "tutti-agents")
+        request = make_request(c, "r", "URI:tutti://host/node-1")
+        creds = grpc.ssl_channel_credentials((c.dir / "authority/ca.crt").read_bytes())
+        api.faults["tokenreviews"] = "hang"
+        with grpc.secure_channel(f"127.0.0.1:{c.grpc}", creds) as channel:
+            calls = [channel.unary_unary("/tutti.v1.Enrol/Enrol").future(field(1, "node-1") + field(2, request) + field(3, secrets.token_urlsafe(40)), timeout=60 * SLOW)
+                     for _ in range(12)]
+            wait_until("four questions", lambda: api.count("tokenreviews") == 4)
+            time.sleep(SLOW)
+            for one in calls:
+                one.cancel()
+            time.sleep(SLOW)
+        api.faults.clear()
+        good = pod(api, "node-1")
+        wait_until("a place", lambda: enrol(c, "node-1", request, good) == ("OK", ""), 40)
+        assert api.count("tokenreviews") == 5, api.asked
+    api.close()
+
+
 if __name__ == "__main__":
-    main(test_join, test_refused_tokens, test_settings_alone, test_callers_that_go, test_refused_certificates, test_renewal, test_revoked, test_cluster)
+    main(test_join, test_refused_tokens, test_settings_alone, test_callers_that_go, test_refused_certificates, test_renewal, test_revoked, test_cluster, test_cluster_callers_that_go)
