@@ -119,6 +119,7 @@ struct capture_host {
 	bool stored; /* the upload is durable in the store */
 	bool takes_grant; /* its agent has one file, and puts it by a grant that comes with the credit */
 	uint32_t crc32c; /* of that file */
+	uint64_t granting; /* the agent whose credit waits for its grant; 0 = none */
 	bool was_granted; /* a grant for one of its files may have been given: it may be in the store */
 	bool was_found; /* an earlier aggregator stored it, and may have put warnings behind it */
 	unsigned int n_files; /* if stored; name_of_file() names them */

@@ -17,7 +17,10 @@
 #include "base/now.h"
 #include "proto/names.h"
 
-/* A credit that waits for its grant. */
+/* How long the grants of a batch may take together: what comes meanwhile waits for it. */
+#define BATCH_PATIENCE_NS (5 * NS_PER_S)
+
+/* A credit that waits for its grant: at most one of each host of a capture. */
 struct credit {
 	char *session, *host;
 	uint64_t instance;
@@ -43,30 +46,50 @@ static void credit_free(struct credit *cr)
 	free(cr);
 }
 
+/* Errors that say nothing of the store: the next grant may be made. */
+static bool is_of_file(int rc)
+{
+	return rc == ERR_EXISTS || rc == ERR_LIMIT;
+}
+
+/* A store that is slow or away is not asked for each of them: those after the first error go without. */
 static void run_grant(void *arg)
 {
 	struct batch *b = arg;
+	int64_t deadline_mono_ns = store_within(BATCH_PATIENCE_NS);
 	struct credit *cr;
 	struct err e;
+	int rc = 0;
 
 	TAILQ_FOREACH (cr, &b->credits, entry) {
-		cr->req.deadline_mono_ns = store_within(STORE_PATIENCE_NS);
-		cr->rc = store_grant(b->store, &cr->req, &cr->grant, &e);
+		cr->req.deadline_mono_ns = deadline_mono_ns;
+		cr->rc = rc ? rc : store_grant(b->store, &cr->req, &cr->grant, &e);
+		if (!is_of_file(cr->rc))
+			rc = cr->rc;
 	}
 }
 
 /* ---- on the loop ---- */
 
-/* The credit may have gone to another host meanwhile. */
+/* The agent may offer another file since then. */
+static bool is_for(const struct credit *cr, const struct capture_host *h)
+{
+	return cr->req.len == h->bytes && cr->req.crc32c == h->crc32c;
+}
+
+/* The credit may have gone to another host meanwhile, and have come back. */
 static void send(struct ingest *in, struct credit *cr)
 {
 	struct capture *c = capture_find(in->env.captures, cr->session);
 	struct capture_host *h = c ? capture_find_host(c, cr->host, cr->instance) : NULL;
 	Tutti__V1__Grant m;
 
-	if (!h || !capture_is_open(c) || capture_host_has_ended(h) || h->credit != CREDIT_GRANTED)
+	if (!h)
 		return;
-	if (cr->rc) { /* the call of Ingest finds out why, and says so */
+	h->granting = 0;
+	if (!capture_is_open(c) || capture_host_has_ended(h) || h->credit != CREDIT_GRANTED)
+		return;
+	if (cr->rc || !is_for(cr, h)) { /* the call of Ingest finds out why, and says so */
 		capture_host_send_credit(h, NULL);
 		return;
 	}
@@ -119,6 +142,9 @@ static void on_credit(void *arg, struct capture_host *h)
 		capture_host_send_credit(h, NULL);
 		return;
 	}
+	if (h->granting == h->instance)
+		return; /* the credit came back to it: the one that waits is this one's */
+	h->granting = h->instance;
 	cr = xcalloc(1, sizeof(*cr));
 	cr->session = xstrdup(h->capture->session);
 	cr->host = xstrdup(h->name);
