@@ -468,6 +468,9 @@ void capture_host_failed(struct capture_host *h, const char *reason, const char 
 /* The agent has disconnected and does not come back. */
 void captures_host_lost(struct captures *cs, const char *host, uint64_t instance);
 
+/* The host may not take part any more, whether its agent is there or awaited; `why` is a sentence. */
+void captures_host_refused(struct captures *cs, const char *host, const char *why);
+
 /* The agent's link broke and may come back. */
 void captures_host_disconnected(struct captures *cs, const char *host, uint64_t instance);
 

@@ -234,6 +234,21 @@ void captures_host_lost(struct captures *cs, const char *host, uint64_t instance
 	for_each_open(cs, host, instance, host_lost, NULL);
 }
 
+void captures_host_refused(struct captures *cs, const char *host, const char *why)
+{
+	struct capture *c, *next;
+
+	for (c = TAILQ_FIRST(&cs->all); c; c = next) {
+		struct capture_host *h = capture_find_host_by_name(c, host);
+
+		next = TAILQ_NEXT(c, entry);
+		if (h && (h->instance || h->reconnect_by_ns))
+			capture_host_failed(h, h->instance ? REASON_LOST : REASON_UNREACHABLE,
+					    "%s", why);
+	}
+	capture_queue_schedule(cs); /* a capture may have waited for its next agent */
+}
+
 /* A host has one agent at a time: an earlier agent has ended, even if its link has not broken yet. */
 static void fail_predecessors(struct captures *cs, const struct host *host)
 {
@@ -276,7 +291,8 @@ static void host_disconnected(struct capture_host *h, const void *arg)
 
 	(void)arg;
 	capture_host_drop_credit(h);
-	h->is_left = replaced_ns > 0 && h->state <= HOST_ARMED && !h->stored;
+	h->is_left = replaced_ns > 0 && h->state <= HOST_ARMED && !h->stored &&
+		     !h->capture->snapshot;
 	capture_host_await_agent(h, replaced_ns > lost_ns ? replaced_ns : lost_ns);
 }
 

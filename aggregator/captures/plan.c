@@ -334,10 +334,10 @@ static bool is_unreachable(const struct capture_host *h)
 	return !h->instance && !h->reconnect_by_ns;
 }
 
-/* An agent that is being replaced is armed when the next one connects. */
+/* An agent that is being replaced is armed when the next one connects, unless that has nothing of the window. */
 static void await_replaced(struct capture *c)
 {
-	for (size_t i = 0; i < c->n_hosts; i++) {
+	for (size_t i = 0; i < c->n_hosts && !c->snapshot; i++) {
 		struct capture_host *h = &c->hosts[i];
 		int64_t within_ns = h->instance || capture_host_has_ended(h)
 					    ? 0

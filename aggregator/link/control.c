@@ -572,6 +572,7 @@ void control_refuse_host(struct control *c, const char *host, const char *why)
 	struct host *h = registry_find(c->env.registry, host);
 	struct link *l = h && h->control ? rpc_arg(h->control) : NULL;
 
+	captures_host_refused(c->env.captures, host, why);
 	if (!h)
 		return;
 	log_warn("AGG-HOST-GONE", "host=%s reason=\"%s\"", h->name, why);
@@ -580,7 +581,6 @@ void control_refuse_host(struct control *c, const char *host, const char *why)
 		host_set_control(h, NULL);
 		link_finish(l, RPC_UNAUTHENTICATED, why);
 	}
-	captures_host_lost(c->env.captures, h->name, h->instance);
 	registry_remove(c->env.registry, h);
 	registry_notify(c->env.registry);
 }

@@ -40,7 +40,7 @@ void control_free(struct control *c); /* all streams are closed; NULL is fine */
  * once. `why` is static. */
 void control_close_links(struct control *c, const char *why);
 
-/* Ends the host's link, and forgets the host: it is not one of the fleet any more. */
+/* Ends the host's link and its part in captures, and forgets the host: it is not one of the fleet any more. */
 void control_refuse_host(struct control *c, const char *host, const char *why);
 
 const struct control_stats *control_stats(const struct control *c);

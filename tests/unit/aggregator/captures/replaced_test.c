@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Agents that say that another one follows them: captures wait for that one, and ask it what its predecessor left. */
 #include "aggregator/captures/capture.h"
+#include "aggregator/link/control.h"
 #include "tests/unit/aggregator/fleet.h"
 
 #define SOON_NS (10 * NS_PER_MS)
@@ -144,6 +145,118 @@ static void test_may_not_wait(void)
 	fleet_stop(&f);
 }
 
+static struct capture *begin_snapshot(struct fleet *f)
+{
+	const struct capture_request req = { .duration_ns = 5 * NS_PER_S,
+					     .snapshot = true,
+					     .ending_at_ns = session_clock_now(&f->agg.clock),
+					     .origin = "test" };
+	struct capture *c;
+	struct err e = { 0 };
+
+	CHECK_OK(capture_begin(f->agg.captures, &req, &c, &e), e);
+	return c;
+}
+
+/* The next agent has nothing of a window that is over: a snapshot does not wait for it. */
+static void test_snapshot_does_not_wait(void)
+{
+	struct fleet f;
+	struct fake a = { 0 }, b = { .auto_arm = true, .auto_deliver = true };
+	struct capture *c;
+	int64_t start_ns;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	fake_connect(&b, &f, "b");
+	send_leaving(&a, 60 * NS_PER_S);
+	disconnect(&a);
+	start_ns = now_mono_ns();
+	c = begin_snapshot(&f);
+	fleet_wait_over(&f, c->session);
+	CHECK(now_mono_ns() - start_ns < NS_PER_S);
+	CHECK_STR(fleet_result(c, 0).reason, "unreachable");
+	CHECK_STR(fleet_result(c, 1).state, "complete");
+	fleet_stop(&f);
+}
+
+/* Nor is it asked for one that its predecessor had not begun to cut. */
+static void test_snapshot_is_not_asked_again(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true }, next = { .auto_arm = true };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = begin_snapshot(&f);
+	WAIT(&f, fleet_host_is(c, 0, "armed"));
+	send_leaving(&a, 60 * NS_PER_S);
+	disconnect(&a);
+	fake_connect(&next, &f, "a");
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(next.arms, 0);
+	CHECK_STR(fleet_result(c, 0).reason, "lost");
+	fleet_stop(&f);
+}
+
+static struct capture *begin_at_once(struct fleet *f)
+{
+	const struct capture_request req = { .duration_ns = 600 * NS_PER_S,
+					     .wait_ns = -1,
+					     .origin = "test" };
+	struct capture *c;
+	struct err e = { 0 };
+
+	CHECK_OK(capture_begin(f->agg.captures, &req, &c, &e), e);
+	return c;
+}
+
+/* No agent of a revoked host is awaited: neither of one that was armed, nor of one that was not there. */
+static void test_refused(bool was_armed, const char *reason)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = was_armed ? begin_at_once(&f) : NULL;
+	WAIT(&f, !c || fleet_host_is(c, 0, "armed"));
+	send_leaving(&a, 60 * NS_PER_S);
+	disconnect(&a);
+	c = c ? c : begin_at_once(&f);
+	CHECK(c->hosts[0].is_left && !capture_has_ended(c));
+	control_refuse_host(f.agg.control, "a", "the host is revoked");
+	CHECK_EQ(c->n_ended, 1);
+	CHECK_STR(fleet_result(c, 0).reason, reason);
+	CHECK_STR(fleet_result(c, 0).detail, "the host is revoked");
+	CHECK(!registry_find(f.agg.registry, "a"));
+	fleet_wait_over(&f, c->session);
+	fleet_stop(&f);
+}
+
+/* One whose agent is there, or that no capture knows. */
+static void test_refused_connected(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = begin_at_once(&f);
+	WAIT(&f, fleet_host_is(c, 0, "armed"));
+	control_refuse_host(f.agg.control, "b", "the host is revoked");
+	CHECK_EQ(c->n_ended, 0);
+	control_refuse_host(f.agg.control, "a", "the host is revoked");
+	CHECK_STR(fleet_result(c, 0).reason, "lost");
+	WAIT(&f, !a.call);
+	CHECK_EQ(a.code, RPC_UNAUTHENTICATED);
+	fleet_wait_over(&f, c->session);
+	fleet_stop(&f);
+}
+
 int main(void)
 {
 	test_requested_meanwhile();
@@ -151,5 +264,10 @@ int main(void)
 	test_left_begun();
 	test_none_follows();
 	test_may_not_wait();
+	test_snapshot_does_not_wait();
+	test_snapshot_is_not_asked_again();
+	test_refused(true, "lost");
+	test_refused(false, "unreachable");
+	test_refused_connected();
 	return 0;
 }
