@@ -89,13 +89,13 @@ static struct ingest_files files_of(const struct upload *u)
 				      .n = u->n_files };
 }
 
-/* An aggregator that was frozen does not know yet that another one has the session, and has committed the same file. */
-static bool is_own(const struct upload *u)
+/* An aggregator that was frozen does not know yet that another one has the session, and has committed the same file: then
+ * ERR_EXISTS, or ERR_NOT_FOUND. Any other error does not tell whose the files are. */
+static int check_owner(const struct upload *u, struct err *e)
 {
-	struct err e;
-
-	return !u->is_lost &&
-	       !session_check_owner(u->store, u->session, u->ingest->env.store->nonce, &e);
+	if (u->is_lost)
+		return err_set(e, ERR_EXISTS, "another aggregator has the session");
+	return session_check_owner(u->store, u->session, u->ingest->env.store->nonce, e);
 }
 
 static void run_remove(void *arg)
@@ -103,13 +103,17 @@ static void run_remove(void *arg)
 	struct upload *u = arg;
 	const struct ingest_files files = files_of(u);
 	struct err e;
+	int rc = check_owner(u, &e);
 
-	if (is_own(u)) {
+	if (!rc) {
 		u->has_left_files = !ingest_files_remove(&files);
-	} else if (session_remove_orphans(u->store, u->session, u->run, &e)) {
-		log_error("AGG-STORE", "session=%s action=remove reason=\"%s\"", u->session, e.msg);
-		u->has_left_files = true;
+		return;
 	}
+	if (rc == ERR_EXISTS || rc == ERR_NOT_FOUND)
+		rc = session_remove_orphans(u->store, u->session, u->run, &e);
+	if (rc)
+		log_error("AGG-STORE", "session=%s action=remove reason=\"%s\"", u->session, e.msg);
+	u->has_left_files = rc != 0;
 }
 
 /* While an upload is being stored, the end of its session must not remove files: the upload could store its

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "aggregator/ingest/ingest.h"
+#include "aggregator/ingest/late_list.h"
 #include "aggregator/ingest/spooled_upload.h"
 #include "aggregator/sessions/ledger_record.h"
 #include "aggregator/sessions/sessions.h"
@@ -379,6 +380,7 @@ struct odd_store {
 	char *blocked_key;
 	struct buf blocked;
 	atomic_bool keeps_all; /* it removes nothing */
+	_Atomic(const char *) fail_get; /* gets of keys that hold this fail */
 	const char *fail_late; /* the first put of such a key works and is reported as failed */
 };
 
@@ -427,7 +429,12 @@ static int odd_put(struct store *s, const struct store_put *put, struct store_st
 static int odd_get(struct store *s, const struct store_get *get, struct store_stat *out,
 		   struct err *e)
 {
-	return store_get(((struct odd_store *)s)->real, get, out, e);
+	struct odd_store *o = (struct odd_store *)s;
+	const char *fail = atomic_load(&o->fail_get);
+
+	if (fail && strstr(get->key, fail))
+		return err_set(e, ERR_IO, "the store is away");
+	return store_get(o->real, get, out, e);
 }
 
 static int odd_stat(struct store *s, const char *key, int64_t deadline_mono_ns,
@@ -510,6 +517,42 @@ static void test_further_files_that_do_not_fit(void)
 	fake_result(&a, true, "", "");
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
+	f.agg.store.store = odd.real;
+	fleet_stop(&f);
+}
+
+static void find_late(void *arg, const char *session, const char *run)
+{
+	(void)session;
+	(void)run;
+	++*(int *)arg;
+}
+
+/* Whose the files of a failed upload are cannot be told now: they are not forgotten. */
+static void test_owner_cannot_be_read(void)
+{
+	struct odd_store odd = { .base.ops = &odd_ops, .fail = "/a~2.xplane.pb" };
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .chunk_files = true };
+	struct capture *c;
+	int n_late = 0;
+
+	fleet_start(&f, 0, 0);
+	odd.real = f.agg.store.store;
+	f.agg.store.store = &odd.base;
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, fleet_host_is(c, 0, "armed"));
+	atomic_store(&odd.fail_get, "tutti/ledger/");
+	CHECK_EQ(fake_upload(&a, 3, 100, FLAW_NONE), RPC_UNAVAILABLE);
+	WAIT(&f, !f.agg.jobs.n);
+	CHECK_EQ(fleet_keys(&f), 2); /* the plan, and the last file */
+	late_list_each(f.spool, find_late, &n_late);
+	CHECK_EQ(n_late, 1);
+	atomic_store(&odd.fail_get, NULL);
+	fake_result(&a, false, "upload", "");
+	fleet_wait_over(&f, c->session);
+	fleet_check_failed(&f, c->session);
 	f.agg.store.store = odd.real;
 	fleet_stop(&f);
 }
@@ -670,6 +713,7 @@ int main(void)
 	test_store_refuses("tutti/ledger/", "store", false);
 	test_store_refuses(".xplane.pb", "upload", true);
 	test_further_files_that_do_not_fit();
+	test_owner_cannot_be_read();
 	test_store_hangs();
 	test_cancel_while_the_store_hangs();
 	file_is_there(NULL, false, RPC_OK);
