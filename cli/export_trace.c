@@ -19,34 +19,9 @@
 
 #define PAGE_MAX ((size_t)256 << 20)
 
-/* A format is a row: one file, to which the session's files are added one after the other. */
-struct format {
-	const char *name, *suffix;
-	bool is_gzip;
-	bool is_page; /* a text that begins with the manifest's, and is printed */
-};
-
-static const struct format formats[] = {
-	{ EXPORT_MERGED, "xplane.pb", false, false },
-	{ "pftrace", "pftrace", false, false },
-	{ "json", "trace.json", false, false },
-	{ "system-profile", "system_profile.json", false, false },
-	{ "pprof", "pb.gz", true, false },
-	{ "summary", "summary.txt", false, true },
-};
-
-static const struct format *find_format(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
-		if (!strcmp(formats[i].name, name))
-			return &formats[i];
-	}
-	return NULL;
-}
-
 bool export_is_trace(const char *format)
 {
-	return find_format(format);
+	return exit_format_find(format);
 }
 
 bool export_wants_host(const struct conf_list *hosts, const char *host)
@@ -107,7 +82,7 @@ int export_check(const struct export_conf *conf, const char *format, struct err 
 
 	if (conf->merge && strcmp(format, "xspace"))
 		return err_set(e, ERR_INVALID, "--merge goes with --format xspace");
-	if (strcmp(format, "xspace") && (!find_format(format) || !strcmp(format, EXPORT_MERGED)))
+	if (strcmp(format, "xspace") && (!exit_format_find(format) || !strcmp(format, EXPORT_MERGED)))
 		return err_set(e, ERR_INVALID,
 			       "format '%.40s': use xspace, pftrace, json, system-profile, pprof "
 			       "or summary",
@@ -115,7 +90,7 @@ int export_check(const struct export_conf *conf, const char *format, struct err 
 	if (has_groups && strcmp(format, "pftrace"))
 		return err_set(e, ERR_INVALID,
 			       "--primary-group and --secondary-group go with --format pftrace");
-	if (has_filter && !find_format(format))
+	if (has_filter && !exit_format_find(format))
 		return err_set(e, ERR_INVALID,
 			       "--from, --to, --min-duration, --track, --ignore-device and "
 			       "--ignore-system do not go with --format xspace");
@@ -168,8 +143,7 @@ static int read_conf(const struct export_job *job, struct exit_conf *out, struct
 struct export
 {
 	const struct export_job *job;
-	const struct format *format;
-	const struct exit_format *writer;
+	const struct exit_format *format;
 	void *trace;
 	char *folder; /* for files of the session, one at a time */
 	char *path, *part;
@@ -249,7 +223,7 @@ static int add_file(struct export *x, const json_t *host, const char *path, cons
 	unlink(path);
 	if (!rc) {
 		source.size = (uint64_t)size;
-		rc = x->writer->add(x->trace, &who, &source, e);
+		rc = x->format->add(x->trace, &who, &source, e);
 		if (rc)
 			err_prefix(e, "%.160s", name);
 	}
@@ -401,26 +375,25 @@ static void print_export(const struct export *x)
 
 int export_trace(const struct export_job *job, struct err *e)
 {
-	struct export x = { .job = job, .format = find_format(job->format), .fd = -1 };
+	struct export x = { .job = job, .format = exit_format_find(job->format), .fd = -1 };
 	const struct xs_sink out = { .write = write_part, .arg = &x };
 	struct exit_conf conf = { 0 };
 	int rc = read_conf(job, &conf, e);
 
 	if (rc)
 		return rc;
-	x.writer = exit_format_find(x.format->name);
 	rc = open_output(&x, e);
-	x.trace = x.writer->begin(&conf, &out);
+	x.trace = x.format->begin(&conf, &out);
 	if (!rc)
 		rc = add_hosts(&x, e);
 	if (!rc)
-		rc = x.writer->end(x.trace, &x.counts, e);
+		rc = x.format->end(x.trace, &x.counts, e);
 	rc = close_output(&x, rc, e);
 	if (!rc && x.format->is_page && !job->api->json)
 		rc = print_page(&x, e);
 	if (!rc)
 		print_export(&x);
-	x.writer->release(x.trace);
+	x.format->release(x.trace);
 	free(x.folder);
 	free(x.part);
 	free(x.path);

@@ -135,6 +135,9 @@ void merged_free(struct merged *m); /* NULL is fine */
  * are those above, of the trace that `begin` returned. */
 struct exit_format {
 	const char *name;
+	const char *suffix; /* of a file of it, without the dot */
+	bool is_gzip; /* who writes the file compresses it */
+	bool is_page; /* a text for people: who writes it puts the session's part of the manifest before it */
 	void *(*begin)(const struct exit_conf *conf, const struct xs_sink *out);
 	int (*add)(void *trace, const struct exit_host *host, const struct xs_source *in,
 		   struct err *e);

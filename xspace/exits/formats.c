@@ -133,12 +133,16 @@ static void release_merged(void *trace)
 }
 
 static const struct exit_format formats[] = {
-	{ "pftrace", begin_pftrace, add_pftrace, end_pftrace, release_pftrace },
-	{ "json", begin_json, add_json, end_json, release_json },
-	{ "system-profile", begin_system, add_system, end_system, release_system },
-	{ "pprof", begin_pprof, add_pprof, end_pprof, release_pprof },
-	{ "summary", begin_summary, add_summary, end_summary, release_summary },
-	{ "merged", begin_merged, add_merged, end_merged, release_merged },
+	{ "pftrace", "pftrace", false, false, begin_pftrace, add_pftrace, end_pftrace,
+	  release_pftrace },
+	{ "json", "trace.json", false, false, begin_json, add_json, end_json, release_json },
+	{ "system-profile", "system_profile.json", false, false, begin_system, add_system,
+	  end_system, release_system },
+	{ "pprof", "pb.gz", true, false, begin_pprof, add_pprof, end_pprof, release_pprof },
+	{ "summary", "summary.txt", false, true, begin_summary, add_summary, end_summary,
+	  release_summary },
+	{ "merged", "xplane.pb", false, false, begin_merged, add_merged, end_merged,
+	  release_merged },
 };
 
 const struct exit_format *exit_format_find(const char *name)

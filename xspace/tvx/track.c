@@ -167,7 +167,7 @@ static int add_to_level(struct level_writer *l, const struct tvx_entry *en)
 	return fold_add(&l->fold, en);
 }
 
-/* The finest coarse level folds 2 to 16 events of an even track into one; finer ones would be as long as the track. */
+/* The finest coarse level folds 2 to 8 events of an even track into one; finer ones would be as long as the track. */
 static unsigned int first_shift(uint64_t span, size_t n)
 {
 	uint64_t mean = n ? span / n : 0;
