@@ -158,7 +158,7 @@ void capture_new_hosts(struct capture *c, size_t n)
 	}
 }
 
-static void set_hosts(struct capture *c, struct host **hosts, size_t n)
+static void set_hosts(struct capture *c, struct host *const *hosts, size_t n)
 {
 	capture_new_hosts(c, n);
 	for (size_t i = 0; i < n; i++)
@@ -202,15 +202,17 @@ int64_t capture_tracers_lead(const struct capture *c)
 	return lead_ns;
 }
 
-/* Sets the agents that are connected now. */
-static struct agents update_agents(struct capture *c)
+/* Sets the agents that are connected now. `hosts` are those of the capture, or NULL: then they are looked for. */
+static struct agents update_agents(struct capture *c, struct host *const *hosts)
 {
 	struct agents all = { 0 };
 	size_t at = 0;
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		const struct host *host = registry_find_next(c->captures->env.registry, &at,
-							     c->hosts[i].name);
+		const struct host *host =
+			hosts ? hosts[i]
+			      : registry_find_next(c->captures->env.registry, &at,
+						   c->hosts[i].name);
 
 		c->hosts[i].instance = host && host->control ? host->instance : 0;
 		if (host && host->clock.calibrated && host->clock.bound_ns > all.bound_ns)
@@ -242,13 +244,18 @@ static void choose_window(struct capture *c, struct agents agents)
 		c->t0_ns = c->not_before_ns;
 }
 
-void capture_renew(struct capture *c)
+static void renew(struct capture *c, struct host *const *hosts)
 {
-	struct agents agents = update_agents(c);
+	struct agents agents = update_agents(c, hosts);
 
 	if (!c->snapshot)
 		choose_window(c, agents);
 	capture_set_deadline(c, c->t0_ns + c->duration_ns);
+}
+
+void capture_renew(struct capture *c)
+{
+	renew(c, NULL);
 }
 
 static void set_request(struct capture *c, const struct capture_request *req)
@@ -319,7 +326,7 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 		capture_free(c);
 		goto out;
 	}
-	capture_renew(c);
+	renew(c, selected.hosts);
 	name_make_session(c->t0_ns, name);
 	c->session = xstrdup(name);
 	*out = c;

@@ -89,7 +89,6 @@ struct tracer_report {
 
 /* Training steps that began and ended in a window; first_at_ns and end_at_ns count from T0. */
 struct steps_seen {
-	bool known; /* false: none began in it */
 	int64_t first, last, first_at_ns, end_at_ns;
 };
 
@@ -107,44 +106,47 @@ enum upload_credit { CREDIT_NONE, CREDIT_WAITING, CREDIT_GRANTED };
 #define UPLOAD_CREDITS	      8
 #define UPLOAD_CREDITS_GRANTS 256
 
-/* One host in one capture. Its texts and reports are in capture.kept, or static. */
+/* One host in one capture. Its texts and reports are in capture.kept, or static. There are 10,000, and a copy of all of them is made for
+ * each change that is stored: what only an ended host has is not in here. */
 struct capture_host {
 	const char *name;
 	uint64_t instance; /* of the agent that was armed; 0 = none */
 	enum host_state state;
+	enum upload_credit credit;
 	const char *reason; /* from the table of proto/reasons.h; "" = none */
 	const char *detail; /* shorter than HOST_DETAIL_BYTES; cut between characters */
 	/* of the last failed upload; NULL = none. A copy of the capture has none */
 	char *upload_error;
 	bool stored; /* the upload is durable in the store */
 	bool takes_grant; /* its agent has one file, and puts it by a grant that comes with the credit */
-	uint32_t crc32c; /* of that file */
-	uint64_t granting; /* the agent whose credit waits for its grant; 0 = none */
 	bool was_granted; /* a grant for one of its files may have been given: it may be in the store */
 	bool was_found; /* an earlier aggregator stored it, and may have put warnings behind it */
-	unsigned int n_files; /* if stored; name_of_file() names them */
 	bool reported; /* HostResult has arrived */
 	bool was_unheard; /* its agent reported no file although it is stored, and was asked once more */
-	struct reported_file *reported_files;
+	bool is_left; /* its agent is being replaced, and the next one is asked for what that had not begun */
+	bool needs_recording; /* in a retry: the agent holds no file */
+	bool is_to_be_asked; /* a retry: its window is durable, and its agent does not know of it yet */
+	uint32_t crc32c; /* of the file that takes_grant is about */
+	unsigned int n_files; /* if stored; name_of_file() names them */
 	unsigned int n_reported; /* 0: the agent reports no files */
+	unsigned int n_tracers;
+	uint64_t granting; /* the agent whose credit waits for its grant; 0 = none */
+	struct reported_file *reported_files;
 	uint8_t *
 		observations; /* from its agent, for causality_check(); NULL = none, or the capture has ended */
 	size_t observations_len;
 	/* session clock: if the broken link is not back by then, the host is lost; 0 = the link is up */
 	int64_t reconnect_by_ns;
-	bool is_left; /* its agent is being replaced, and the next one is asked for what that had not begun */
 	int64_t armed_late_ns; /* how long after T0 it was armed; 0 = in time */
+	int64_t armed_bound_ns; /* of its clock, when it was armed */
 	int64_t t0_ns; /* of its own window, if a retry recorded it; 0 = the session's */
-	bool needs_recording; /* in a retry: the agent holds no file */
 	/* in a retry: the RESULT of a host that has a file already; the retry does not touch it */
 	const char *old_result;
-	bool is_to_be_asked; /* a retry: its window is durable, and its agent does not know of it yet */
 	uint64_t bytes, bytes_done, events;
-	struct host_clock clock; /* from HostResult; before that only the bound, from Armed */
+	/* from HostResult, which does not change them but brings new ones; NULL = none */
+	const struct host_clock *clock;
+	const struct steps_seen *steps; /* NULL: none began in its window */
 	struct tracer_report *tracers;
-	size_t n_tracers;
-	struct steps_seen steps;
-	enum upload_credit credit;
 	int64_t credit_until_ns; /* CLOCK_MONOTONIC: the host must send something by then */
 	TAILQ_ENTRY(capture_host) credits; /* in captures.waiting or captures.granted */
 	struct capture *capture;

@@ -394,7 +394,7 @@ void capture_host_armed(struct capture_host *h, int64_t bound_ns, int64_t lead_n
 		return;
 	h->state = HOST_ARMED;
 	h->capture->last_armed_ns = captures_now(h->capture->captures);
-	h->clock.bound_ns = bound_ns;
+	h->armed_bound_ns = bound_ns;
 	if (h->capture->armed_at_ns)
 		lead_add(&h->capture->captures->lead,
 			 captures_now(h->capture->captures) - h->capture->armed_at_ns);
@@ -555,7 +555,7 @@ void capture_host_result(struct capture_host *h, bool has_file, const char *reas
 	if (!has_file && !*reason)
 		reason = REASON_REFUSED;
 	capture_host_set_reason(h, reason, detail);
-	if (h->stored && !h->clock.calibrated)
+	if (h->stored && !(h->clock && h->clock->calibrated))
 		set_uncalibrated(h);
 	end_host(h, !h->stored ? HOST_FAILED : *h->reason ? HOST_PARTIAL : HOST_COMPLETE);
 }

@@ -60,6 +60,8 @@ static json_t *checksums_json(const struct capture_host *h)
 static json_t *new_result_json(const struct capture_host *h)
 {
 	json_t *o = json_object(), *tracers = json_array(), *files = files_json(h);
+	const struct host_clock armed = { .bound_ns = h->armed_bound_ns };
+	const struct host_clock *clock = h->clock ? h->clock : &armed;
 
 	json_put_text(o, "host", h->name);
 	json_put_text(o, "state", host_states[h->state]);
@@ -72,17 +74,17 @@ static json_t *new_result_json(const struct capture_host *h)
 	json_put_int(o, "bytes_done", (json_int_t)h->bytes_done);
 	json_put_int(o, "events", (json_int_t)h->events);
 	json_put(o, "clock_bound_ns",
-		 h->clock.calibrated ? json_integer(h->clock.bound_ns) : json_null());
-	json_put(o, "clock", host_clock_json(&h->clock));
-	for (size_t i = 0; i < h->n_tracers; i++)
+		 clock->calibrated ? json_integer(clock->bound_ns) : json_null());
+	json_put(o, "clock", host_clock_json(clock));
+	for (unsigned int i = 0; i < h->n_tracers; i++)
 		json_array_append_new(tracers, tracer_json(&h->tracers[i]));
 	json_put(o, "tracers", tracers);
 	if (h->armed_late_ns)
 		json_put_int(o, "armed_late_ns", h->armed_late_ns);
 	if (capture_host_has_own_window(h))
 		json_put_int(o, "t0_ns", h->t0_ns);
-	if (h->steps.known)
-		json_put(o, "steps", steps_seen_json(&h->steps));
+	if (h->steps)
+		json_put(o, "steps", steps_seen_json(h->steps));
 	return o;
 }
 

@@ -336,12 +336,12 @@ static void warn_of_steps(struct capture *c, const struct capture_host *h)
 {
 	int64_t last = c->step_plan.step + (c->n_steps ? c->n_steps : 1) - 1;
 
-	if (h->steps.known && !is_covered(c, &h->steps))
+	if (h->steps && !is_covered(c, h->steps))
 		json_array_append_new(c->warnings,
 				      json_sprintf("%s: steps %" PRId64 " to %" PRId64
 						   " are whole in the window, not %" PRId64
 						   " to %" PRId64,
-						   h->name, h->steps.first, h->steps.last,
+						   h->name, h->steps->first, h->steps->last,
 						   c->step_plan.step, last));
 }
 
@@ -353,7 +353,7 @@ void capture_step_finish(struct capture *c)
 		return;
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		warn_of_steps(c, &c->hosts[i]);
-		silent += c->hosts[i].stored && !c->hosts[i].steps.known;
+		silent += c->hosts[i].stored && !c->hosts[i].steps;
 	}
 	if (silent)
 		json_array_append_new(c->warnings,
@@ -379,11 +379,12 @@ static void put_prediction_error(json_t *o, const struct capture *c)
 	size_t n = 0;
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		const struct steps_seen *s = &c->hosts[i].steps;
-		int64_t off_ns = c->t0_ns + s->first_at_ns - c->step_plan.begins_ns;
+		const struct steps_seen *s = c->hosts[i].steps;
+		int64_t off_ns;
 
-		if (!s->known || s->first != c->step_plan.step || *c->step_tracer)
+		if (!s || s->first != c->step_plan.step || *c->step_tracer)
 			continue;
+		off_ns = c->t0_ns + s->first_at_ns - c->step_plan.begins_ns;
 		n++;
 		if (llabs(off_ns) > llabs(worst_ns))
 			worst_ns = off_ns;

@@ -381,7 +381,7 @@ static void set_reports(struct capture_host *h, const Tutti__V1__HostResult *r)
 	if (h->tracers || !r->n_tracers)
 		return;
 	h->tracers = pool_alloc(kept, r->n_tracers * sizeof(*h->tracers));
-	h->n_tracers = r->n_tracers;
+	h->n_tracers = (unsigned int)r->n_tracers;
 	for (size_t i = 0; i < r->n_tracers; i++) {
 		const Tutti__V1__TracerReport *t = r->tracers[i];
 		char detail[HOST_DETAIL_BYTES];
@@ -400,21 +400,22 @@ static void set_reports(struct capture_host *h, const Tutti__V1__HostResult *r)
 static void set_clock(struct capture_host *h, const Tutti__V1__ClockModel *c)
 {
 	struct host_clock_break breaks[LIMIT_CLOCK_STEPS];
+	struct host_clock clock = host_clock_from(c, breaks);
 
-	h->clock = host_clock_from(c, breaks);
-	h->clock.breaks = pool_copy(&h->capture->kept, breaks, h->clock.n_breaks * sizeof(*breaks));
+	clock.breaks = pool_copy(&h->capture->kept, breaks, clock.n_breaks * sizeof(*breaks));
+	h->clock = pool_copy(&h->capture->kept, &clock, sizeof(clock));
 }
 
 static void set_steps_seen(struct capture_host *h, const Tutti__V1__StepsSeen *m)
 {
+	const struct steps_seen seen = { m->first, m->last, m->first_at_ns, m->end_at_ns };
 	struct err e;
 
 	if (control_check_steps_seen(m, &e))
 		log_warn("AGG-PEER", "host=%s reason=\"its steps are left out: %s\"", h->name,
 			 e.msg);
 	else
-		h->steps = (struct steps_seen){ true, m->first, m->last, m->first_at_ns,
-						m->end_at_ns };
+		h->steps = pool_copy(&h->capture->kept, &seen, sizeof(seen));
 }
 
 static void handle_result(struct link *l, const agent_message *m)

@@ -158,7 +158,7 @@ static void test_steps_of_result_out_of_range(void)
 	fake_send(&a, &m);
 	fleet_wait_over(&f, c->session);
 	CHECK_STR(c->hosts[0].reason, "assemble");
-	CHECK(!c->hosts[0].steps.known);
+	CHECK(!c->hosts[0].steps);
 	CHECK(a.call);
 	CHECK_EQ(control_stats(f.agg.control)->bad_messages, 0);
 	fleet_stop(&f);
