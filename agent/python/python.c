@@ -229,9 +229,9 @@ static void on_rounds(void *arg)
 		python_take_process(py, python_targets_get(w->targets, i));
 	for (size_t i = 0; i < w->n_samples; i++)
 		python_take_sample(py, &w->samples[i], w->frames + w->samples[i].first);
-	if (py->is_swept)
+	if (py->must_renew)
 		python_targets_renew(w->targets);
-	py->is_swept = false;
+	py->must_renew = false;
 	w->n_samples = w->n_frames = 0;
 	if (w->stop.samples)
 		ring_add_gap(py->ring, w->stop.from_raw_ns, w->stop.to_raw_ns, w->stop.samples);

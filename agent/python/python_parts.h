@@ -12,6 +12,8 @@
  * for is_entry. */
 #define NODE_IS_ENTRY (UINT64_C(1) << 32)
 
+#define THREADS_KNOWN 16384 /* threads of one process, ended ones included */
+
 /* A sample as a record of the ring, which adds the time. */
 struct sample_bytes {
 	uint32_t process, tid, node, period_us;
@@ -33,11 +35,12 @@ struct handed {
 	bool is_cut;
 };
 
-/* Of a thread. */
+/* Of a thread. Threads lie in a list by the time of their last sample: `older` and `newer` are 1 + a place, 0 = none. */
 struct last_sample {
 	int64_t raw_ns;
-	uint32_t
-		node; /* of the last one that was not torn; PYTHON_NODE_TORN if that is freed, or there was none */
+	/* of the last stack that was copied whole; PYTHON_NODE_TORN if it is not there, or not any more */
+	uint32_t node;
+	uint32_t older, newer;
 };
 
 /* The threads of a process. `places` maps a tid to 1 + its place in python_process.threads. */
@@ -45,6 +48,7 @@ struct threads {
 	struct u32_map places;
 	struct last_sample *last; /* by place */
 	size_t cap; /* of both */
+	uint32_t oldest, newest; /* ends of the list */
 };
 
 struct python {
@@ -54,7 +58,7 @@ struct python {
 	struct ring *ring; /* of struct sample_bytes; NULL = not started */
 	struct stacks *stacks;
 	size_t nodes_max; /* of `stacks` */
-	bool is_swept; /* stacks were freed since the last round */
+	bool must_renew; /* a thread's last stack is not known here: it is to be copied anew, even if it has not moved */
 	const struct python_function **functions; /* by number; the worker's */
 	size_t n_functions;
 	struct python_process *processes; /* by serial */

@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define THREADS_KNOWN 16384 /* threads of one process, ended ones included */
 
 /* ---- processes ---- */
 
@@ -64,51 +63,68 @@ void python_forget_processes(struct python *py, const struct python_targets *ts)
 
 /* ---- threads ---- */
 
-/* Forgets the threads that have no sample since `begin_raw_ns`. */
-static void forget_threads(struct python_process *p, struct threads *ts, int64_t begin_raw_ns)
+static void unlist(struct threads *ts, uint32_t place)
 {
-	size_t n = 0;
+	const struct last_sample *last = &ts->last[place - 1];
 
-	u32_map_release(&ts->places);
-	for (size_t i = 0; i < p->n_threads; i++) {
-		if (ts->last[i].raw_ns < begin_raw_ns)
-			continue;
-		p->threads[n] = p->threads[i];
-		ts->last[n++] = ts->last[i];
-		u32_map_set(&ts->places, p->threads[n - 1].tid, (void *)(uintptr_t)n);
+	*(last->older ? &ts->last[last->older - 1].newer : &ts->oldest) = last->newer;
+	*(last->newer ? &ts->last[last->newer - 1].older : &ts->newest) = last->older;
+}
+
+static void list_as_newest(struct threads *ts, uint32_t place)
+{
+	struct last_sample *last = &ts->last[place - 1];
+
+	last->older = ts->newest;
+	last->newer = 0;
+	*(ts->newest ? &ts->last[ts->newest - 1].newer : &ts->oldest) = place;
+	ts->newest = place;
+}
+
+static uint32_t add_place(struct python_process *p, struct threads *ts)
+{
+	if (p->n_threads == ts->cap) {
+		ts->cap = ts->cap ? 2 * ts->cap : 4;
+		p->threads = xrealloc(p->threads, ts->cap * sizeof(*p->threads));
+		ts->last = xrealloc(ts->last, ts->cap * sizeof(*ts->last));
 	}
-	p->n_threads = n;
+	return (uint32_t)++p->n_threads;
 }
 
-static void reserve_threads(struct python_process *p, struct threads *ts)
+/* The place of the thread that has no sample for longest; 0 if it has one in the ring. */
+static uint32_t take_oldest_place(const struct python *py, const struct python_process *p,
+				  struct threads *ts)
 {
-	if (p->n_threads < ts->cap)
-		return;
-	ts->cap = ts->cap ? 2 * ts->cap : 4;
-	p->threads = xrealloc(p->threads, ts->cap * sizeof(*p->threads));
-	ts->last = xrealloc(ts->last, ts->cap * sizeof(*ts->last));
+	uint32_t place = ts->oldest;
+
+	if (ts->last[place - 1].raw_ns >= ring_begin(py->ring))
+		return 0;
+	unlist(ts, place);
+	u32_map_remove(&ts->places, p->threads[place - 1].tid);
+	return place;
 }
 
-/* The last sample of the thread; NULL if the process has too many threads. */
+/* The last sample of the thread, which is the newest from now on; NULL if the process has too many threads. */
 static struct last_sample *find_last(const struct python *py, struct python_process *p,
 				     struct threads *ts, const struct handed *sample)
 {
-	uintptr_t known = (uintptr_t)u32_map_get(&ts->places, sample->tid);
-	size_t n;
+	uint32_t place = (uint32_t)(uintptr_t)u32_map_get(&ts->places, sample->tid);
 
-	if (known)
-		return &ts->last[known - 1];
-	if (p->n_threads == THREADS_KNOWN)
-		forget_threads(p, ts, ring_begin(py->ring));
-	if (p->n_threads == THREADS_KNOWN)
-		return NULL;
-	reserve_threads(p, ts);
-	n = p->n_threads++;
-	p->threads[n].tid = sample->tid;
-	memcpy(p->threads[n].name, sample->name, sizeof(sample->name));
-	ts->last[n] = (struct last_sample){ .node = PYTHON_NODE_TORN };
-	u32_map_set(&ts->places, sample->tid, (void *)(uintptr_t)(n + 1));
-	return &ts->last[n];
+	if (place) {
+		unlist(ts, place);
+	} else {
+		place = p->n_threads < THREADS_KNOWN ? add_place(p, ts)
+						     : take_oldest_place(py, p, ts);
+		if (!place)
+			return NULL;
+		p->threads[place - 1].tid = sample->tid;
+		memcpy(p->threads[place - 1].name, sample->name, sizeof(sample->name));
+		ts->last[place - 1] = (struct last_sample){ .node = PYTHON_NODE_TORN };
+		u32_map_set(&ts->places, sample->tid, (void *)(uintptr_t)place);
+	}
+	list_as_newest(ts, place);
+	ts->last[place - 1].raw_ns = sample->raw_ns;
+	return &ts->last[place - 1];
 }
 
 /* ---- stacks ---- */
@@ -146,7 +162,7 @@ static void sweep_stacks(struct python *py)
 	stacks_sweep(py->stacks, keep);
 	forget_nodes(py, keep);
 	free(keep);
-	py->is_swept = true;
+	py->must_renew = true;
 }
 
 /* Drops the older half of the samples, again and again until a quarter of the tree is free. */
@@ -209,9 +225,11 @@ void python_take_sample(struct python *py, const struct handed *sample,
 	last = find_last(py, p, &py->threads[p - py->processes], sample);
 	if (last) {
 		bytes.node = node_of(py, sample, frames, last->node);
-		last->raw_ns = sample->raw_ns;
-		if (bytes.node != PYTHON_NODE_TORN)
+		if (sample->result == PYTHON_RESULT_NEW)
 			last->node = bytes.node;
+		/* there was no room for the stack when it was new */
+		if (sample->result == PYTHON_RESULT_SAME && bytes.node == PYTHON_NODE_TORN)
+			py->must_renew = true;
 	}
 	ring_add(py->ring, sample->raw_ns, &bytes, sizeof(bytes));
 }

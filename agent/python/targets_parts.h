@@ -12,7 +12,8 @@ struct known {
 	int looks; /* how often it was examined */
 	uint64_t exe; /* hash of its executable's path */
 	uint32_t uid; /* its user, as of the last examination */
-	int rc; /* result of the last examination; ERR_LIMIT: there was no room */
+	int rc; /* result of the last examination */
+	bool is_left_out; /* it would be sampled, and there was no room */
 	struct python_target *target; /* NULL: not sampled */
 };
 

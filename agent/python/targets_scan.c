@@ -104,6 +104,7 @@ static void look(struct python_targets *ts, struct known *k)
 	struct python_interpreter interpreter;
 	struct err e = { 0 };
 
+	k->is_left_out = false;
 	k->rc = python_interpreter_find(&interpreter, ts->files, k->pid, &memory, &e);
 	if (k->rc == ERR_DENIED)
 		note_unread(&ts->unread.denied, ts->unread.denied_why, k, &e);
@@ -114,7 +115,7 @@ static void look(struct python_targets *ts, struct known *k)
 	if (has_room(ts, k->uid))
 		begin_target(ts, k, &memory, &interpreter);
 	else
-		k->rc = ERR_LIMIT;
+		k->is_left_out = true;
 }
 
 /* Tries to read the process, since capabilities, Yama and seccomp all decide. No process has memory at address 1, so
@@ -157,22 +158,22 @@ static void visit(struct python_targets *ts, uint32_t pid, const struct pod_view
 	k->scan = ts->scans;
 	if (k->target)
 		return;
-	if (k->rc == ERR_LIMIT && !has_room(ts, k->uid)) {
+	if (k->is_left_out && !has_room(ts, k->uid)) {
 		ts->unread.left_out++;
 		return;
 	}
 	if (k->looks >= 2 && k->rc != ERR_DENIED && k->rc != ERR_UNSUPPORTED &&
-	    k->rc != ERR_LIMIT && (pid + ts->scans) % LOOK_EVERY)
+	    !k->is_left_out && (pid + ts->scans) % LOOK_EVERY)
 		return;
 	read_program(pid, program, sizeof(program));
 	if (k->exe != hash_text(program))
 		k->looks = 0;
 	k->exe = hash_text(program);
-	if (program[0] && (is_named_python(program) || k->looks == 1 || k->rc == ERR_LIMIT))
+	if (program[0] && (is_named_python(program) || k->looks == 1 || k->is_left_out))
 		look(ts, k);
 	if (k->looks < 2)
 		k->looks++;
-	ts->unread.left_out += k->rc == ERR_LIMIT;
+	ts->unread.left_out += k->is_left_out;
 }
 
 static void forget_targets(struct python_targets *ts)

@@ -19,12 +19,12 @@ struct bed {
 	uint32_t line; /* of the next frame: none is like another one */
 };
 
-static struct bed *bed_new(int64_t ring_ns)
+static struct bed *bed_new(int64_t ring_ns, uint64_t ring_bytes)
 {
 	struct bed *b = xcalloc(1, sizeof(*b));
 
 	b->py.ring = ring_new(
-		&(struct ring_conf){ .limits = { .bytes = RING_BYTES_MIN, .ns = ring_ns },
+		&(struct ring_conf){ .limits = { .bytes = ring_bytes, .ns = ring_ns },
 				     .record_bytes = sizeof(struct sample_bytes),
 				     .late_ns = MS });
 	b->py.nodes_max = NODES_MAX;
@@ -88,7 +88,7 @@ static uint32_t last_node(const struct bed *b, uint32_t tid)
 
 static void a_thread_that_waits_keeps_its_stack(void)
 {
-	struct bed *b = bed_new(64 * MS);
+	struct bed *b = bed_new(64 * MS, RING_BYTES_MIN);
 	uint32_t node;
 
 	take(b, 77, PYTHON_RESULT_NEW, 3);
@@ -98,7 +98,7 @@ static void a_thread_that_waits_keeps_its_stack(void)
 		take(b, 77, PYTHON_RESULT_SAME, 0);
 		CHECK_EQ(last_node(b, 77), node);
 	}
-	CHECK(b->py.is_swept);
+	CHECK(b->py.must_renew);
 	CHECK_EQ(stacks_node(b->py.stacks, node)->offset, 1);
 	bed_free(b);
 }
@@ -106,11 +106,11 @@ static void a_thread_that_waits_keeps_its_stack(void)
 /* Its stack is freed with its last sample: it must be copied anew. */
 static void a_stack_that_is_gone_is_not_taken_for_the_same(void)
 {
-	struct bed *b = bed_new(3600 * 1000 * MS);
+	struct bed *b = bed_new(3600 * 1000 * MS, RING_BYTES_MIN);
 
 	take(b, 77, PYTHON_RESULT_NEW, 3);
 	flood(b, 78);
-	CHECK(b->py.is_swept);
+	CHECK(b->py.must_renew);
 	take(b, 77, PYTHON_RESULT_SAME, 0);
 	CHECK_EQ(last_node(b, 77), PYTHON_NODE_TORN);
 	take(b, 77, PYTHON_RESULT_NEW, 3);
@@ -118,10 +118,33 @@ static void a_stack_that_is_gone_is_not_taken_for_the_same(void)
 	bed_free(b);
 }
 
+static bool find_name(void *arg, const struct ring_record *record)
+{
+	const struct sample_bytes *sample = record->data;
+	const struct bed *b = arg;
+	const struct python_process *p = &b->py.processes[0];
+	uintptr_t place = (uintptr_t)u32_map_get(&b->py.threads[0].places, sample->tid);
+
+	if (sample->node != PYTHON_NODE_TORN)
+		CHECK(place && place <= p->n_threads && p->threads[place - 1].tid == sample->tid);
+	return true;
+}
+
+/* Each thread with a stack in the ring is known, and no tid twice. */
+static void check_names(struct bed *b)
+{
+	struct ring_cut *all = ring_cut_new(b->py.ring, INT64_MIN, INT64_MAX);
+
+	CHECK_EQ(ring_cut_each(all, find_name, b), 0);
+	CHECK_EQ(b->py.threads[0].places.n, b->py.processes[0].n_threads);
+	CHECK(b->py.processes[0].n_threads <= THREADS_KNOWN);
+	ring_cut_free(all);
+}
+
 /* As in a server that begins a thread for each request. */
 static void threads_that_ended_make_room(void)
 {
-	struct bed *b = bed_new(1000 * MS);
+	struct bed *b = bed_new(1000 * MS, RING_BYTES_MIN);
 
 	for (uint32_t tid = 1; tid <= 50000; tid++) {
 		take(b, tid, PYTHON_RESULT_NEW, 0);
@@ -129,7 +152,33 @@ static void threads_that_ended_make_room(void)
 	}
 	CHECK_EQ(last_node(b, 50000), STACK_EMPTY);
 	CHECK_EQ(last_node(b, 1), STACK_EMPTY);
-	CHECK(b->py.processes[0].n_threads < 20000);
+	check_names(b);
+	bed_free(b);
+}
+
+/* Threads of which there are samples are not forgotten for others: those get torn samples until there is room, and then their stack is
+ * asked for, even if they have not moved. */
+static void too_many_threads(void)
+{
+	const uint32_t late = THREADS_KNOWN + 1;
+	struct bed *b = bed_new(20000 * MS, 16 << 20);
+
+	for (uint32_t tid = 1; tid < late; tid++)
+		take(b, tid, PYTHON_RESULT_NEW, 0);
+	take(b, late, PYTHON_RESULT_NEW, 3);
+	CHECK_EQ(last_node(b, late), PYTHON_NODE_TORN);
+	CHECK_EQ(b->py.processes[0].n_threads, THREADS_KNOWN);
+	CHECK(!b->py.must_renew);
+	for (int i = 0; i < 30000; i++)
+		take(b, 2, PYTHON_RESULT_SAME, 0);
+	take(b, late, PYTHON_RESULT_SAME, 0);
+	CHECK_EQ(last_node(b, late), PYTHON_NODE_TORN);
+	CHECK(b->py.must_renew);
+	take(b, late, PYTHON_RESULT_NEW, 3);
+	CHECK(last_node(b, late) != PYTHON_NODE_TORN);
+	take(b, 2, PYTHON_RESULT_SAME, 0);
+	CHECK_EQ(last_node(b, 2), STACK_EMPTY);
+	check_names(b);
 	bed_free(b);
 }
 
@@ -138,5 +187,6 @@ int main(void)
 	a_thread_that_waits_keeps_its_stack();
 	a_stack_that_is_gone_is_not_taken_for_the_same();
 	threads_that_ended_make_room();
+	too_many_threads();
 	return 0;
 }
