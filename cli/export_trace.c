@@ -82,7 +82,8 @@ int export_check(const struct export_conf *conf, const char *format, struct err 
 
 	if (conf->merge && strcmp(format, "xspace"))
 		return err_set(e, ERR_INVALID, "--merge goes with --format xspace");
-	if (strcmp(format, "xspace") && (!exit_format_find(format) || !strcmp(format, EXPORT_MERGED)))
+	if (strcmp(format, "xspace") &&
+	    (!exit_format_find(format) || !strcmp(format, EXPORT_MERGED)))
 		return err_set(e, ERR_INVALID,
 			       "format '%.40s': use xspace, pftrace, json, system-profile, pprof "
 			       "or summary",

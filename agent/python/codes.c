@@ -38,7 +38,7 @@ struct python_codes *python_codes_new(void)
 	return xcalloc(1, sizeof(struct python_codes));
 }
 
-static void forget_all(struct python_codes *c)
+void python_codes_forget(struct python_codes *c)
 {
 	for (size_t i = 0; i < c->n; i++)
 		python_lines_release(&c->v[i].lines);
@@ -50,7 +50,7 @@ void python_codes_free(struct python_codes *c)
 {
 	if (!c)
 		return;
-	forget_all(c);
+	python_codes_forget(c);
 	free(c->v);
 	free(c);
 }
@@ -167,7 +167,7 @@ static const struct code *add_code(struct python_codes *c, const struct target *
 	    name.type != file.type || !read_lines(t, head, &lines))
 		return NULL;
 	if (c->n == PYTHON_CODES_MAX)
-		forget_all(c);
+		python_codes_forget(c);
 	slot = slot_of(c, address);
 	if (!*slot) {
 		if (c->n == c->cap) {

@@ -19,6 +19,9 @@ struct python_codes;
 struct python_codes *python_codes_new(void);
 void python_codes_free(struct python_codes *c); /* NULL is fine */
 
+/* Forgets all code objects: the numbers of their functions may not hold any more. */
+void python_codes_forget(struct python_codes *c);
+
 /*
  * Fills function and line of each frame; adds new functions to `fs`. False if the stack is torn, so that the
  * caller must copy it again: a code object is malformed, an instruction is beyond the end of its code, or two

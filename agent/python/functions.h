@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Functions of Python programs by number: equal functions have the same number in all processes. A function
- * never changes and lives as long as the table. Texts are clean.
+ * never changes, and lives until python_functions_sweep() frees it. Texts are clean.
  */
 #ifndef AGENT_PYTHON_FUNCTIONS_H
 #define AGENT_PYTHON_FUNCTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,7 +30,15 @@ void python_functions_free(struct python_functions *fs); /* NULL is fine */
 uint32_t python_functions_add(struct python_functions *fs, const char *name, const char *file,
 			      uint32_t first_line);
 
+/* Frees the functions whose place in `keep` is false; their numbers are given again. `keep` has a place for each number; those of
+ * above stay in any case. */
+void python_functions_sweep(struct python_functions *fs, const bool *keep);
+
+size_t python_functions_used(const struct python_functions *fs); /* not freed */
+uint64_t python_functions_changes(const struct python_functions *fs); /* becomes more with each */
+
 size_t python_functions_count(const struct python_functions *fs); /* numbers are below this */
-const struct python_function *python_functions_get(const struct python_functions *fs, uint32_t n);
+const struct python_function *python_functions_get(const struct python_functions *fs,
+						   uint32_t n); /* NULL: it was freed */
 
 #endif

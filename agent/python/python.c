@@ -21,6 +21,7 @@
 /* with a longer period the worker ends instead of waiting for the next round */
 #define PERIOD_LONG_NS (60 * NS_PER_MS)
 #define NODES_MAX      ((size_t)1 << 18)
+#define FUNCTIONS_MUCH ((size_t)PYTHON_FUNCTIONS_MAX / 8 * 7)
 #define LATE_NS	       NS_PER_S
 #define BATCH_NS       (250 * NS_PER_MS) /* the rounds of this time are handed over together */
 /* CPU time beyond the share after which all rounds come later: the parts of the processes keep the share, but what they
@@ -198,17 +199,31 @@ static void run_rounds(void *arg)
 
 /* ---- the loop ---- */
 
-/* The functions that the worker added; they never change. */
+/* The functions that the worker knows, each of which never changes. */
 static void mirror_functions(struct python *py)
 {
-	size_t n = python_functions_count(py->worker->functions);
+	const struct python_functions *fs = py->worker->functions;
 
-	if (n == py->n_functions)
+	if (python_functions_changes(fs) == py->functions_changes)
 		return;
-	py->functions = xrealloc(py->functions, n * sizeof(const struct python_function *));
-	for (; py->n_functions < n; py->n_functions++)
-		py->functions[py->n_functions] = python_functions_get(py->worker->functions,
-								      (uint32_t)py->n_functions);
+	py->functions_changes = python_functions_changes(fs);
+	py->n_functions = python_functions_count(fs);
+	py->functions = xrealloc(py->functions,
+				 py->n_functions * sizeof(const struct python_function *));
+	for (uint32_t i = 0; i < py->n_functions; i++)
+		py->functions[i] = python_functions_get(fs, i);
+}
+
+/* Before the table is full: what a batch brings has room, so that no function of it is taken for another one. */
+static void make_room_for_functions(struct python *py)
+{
+	struct python_worker *w = py->worker;
+
+	if (python_functions_used(w->functions) < FUNCTIONS_MUCH)
+		return;
+	python_forget_functions(py, w->functions);
+	python_targets_forget_functions(w->targets);
+	mirror_functions(py);
 }
 
 static void on_due(void *arg);
@@ -229,6 +244,7 @@ static void on_rounds(void *arg)
 		python_take_process(py, python_targets_get(w->targets, i));
 	for (size_t i = 0; i < w->n_samples; i++)
 		python_take_sample(py, &w->samples[i], w->frames + w->samples[i].first);
+	make_room_for_functions(py);
 	if (py->must_renew)
 		python_targets_renew(w->targets);
 	py->must_renew = false;

@@ -61,6 +61,7 @@ struct python {
 	bool must_renew; /* a thread's last stack is not known here: it is to be copied anew, even if it has not moved */
 	const struct python_function **functions; /* by number; the worker's */
 	size_t n_functions;
+	uint64_t functions_changes; /* as of when these were mirrored */
 	struct python_process *processes; /* by serial */
 	struct threads *threads; /* of each of them */
 	size_t n_processes, n_sampled;
@@ -82,6 +83,10 @@ void python_take_process(struct python *py, const struct python_target *t);
 /* Puts a sample of such a process into the ring; `frames` are its own. */
 void python_take_sample(struct python *py, const struct handed *sample,
 			const struct python_frame *frames);
+
+/* Frees the functions that no stack of a sample has, and the older half of the samples, again and again until a quarter of the table is
+ * free. */
+void python_forget_functions(struct python *py, struct python_functions *fs);
 
 /* Forgets processes that are not among the targets and have no sample in the ring any more. */
 void python_forget_processes(struct python *py, const struct python_targets *ts);

@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-
 /* ---- processes ---- */
 
 void python_take_process(struct python *py, const struct python_target *t)
@@ -172,6 +171,32 @@ static void free_stacks(struct python *py)
 	while (!ring_is_empty(py->ring) && stacks_used(py->stacks) > py->nodes_max / 4 * 3) {
 		ring_drop_half(py->ring);
 		sweep_stacks(py);
+	}
+}
+
+static void sweep_functions(const struct python *py, struct python_functions *fs)
+{
+	bool *keep = xcalloc(python_functions_count(fs), sizeof(*keep));
+
+	for (uint32_t i = 1; i < stacks_count(py->stacks); i++) {
+		const struct stack_node *node = stacks_node(py->stacks, i);
+
+		if (node)
+			keep[node->image] = true;
+	}
+	python_functions_sweep(fs, keep);
+	free(keep);
+}
+
+void python_forget_functions(struct python *py, struct python_functions *fs)
+{
+	sweep_stacks(py);
+	sweep_functions(py, fs);
+	while (!ring_is_empty(py->ring) &&
+	       python_functions_used(fs) > PYTHON_FUNCTIONS_MAX / 4 * 3) {
+		ring_drop_half(py->ring);
+		sweep_stacks(py);
+		sweep_functions(py, fs);
 	}
 }
 

@@ -389,3 +389,10 @@ void python_targets_renew(struct python_targets *ts)
 			thread->n_frames = 0;
 		}
 }
+
+void python_targets_forget_functions(struct python_targets *ts)
+{
+	for (size_t i = 0; i < ts->n; i++)
+		python_codes_forget(ts->v[i]->codes);
+	python_targets_renew(ts);
+}

@@ -80,6 +80,9 @@ void python_targets_sample(struct python_targets *ts, int64_t budget_ns);
 /* Forgets what the threads' last frames were: their next samples are not PYTHON_RESULT_SAME. */
 void python_targets_renew(struct python_targets *ts);
 
+/* The same, and which function each code object is: functions were freed. */
+void python_targets_forget_functions(struct python_targets *ts);
+
 size_t python_targets_count(const struct python_targets *ts);
 struct python_target *python_targets_get(const struct python_targets *ts, size_t i);
 

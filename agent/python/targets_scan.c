@@ -162,8 +162,8 @@ static void visit(struct python_targets *ts, uint32_t pid, const struct pod_view
 		ts->unread.left_out++;
 		return;
 	}
-	if (k->looks >= 2 && k->rc != ERR_DENIED && k->rc != ERR_UNSUPPORTED &&
-	    !k->is_left_out && (pid + ts->scans) % LOOK_EVERY)
+	if (k->looks >= 2 && k->rc != ERR_DENIED && k->rc != ERR_UNSUPPORTED && !k->is_left_out &&
+	    (pid + ts->scans) % LOOK_EVERY)
 		return;
 	read_program(pid, program, sizeof(program));
 	if (k->exe != hash_text(program))

@@ -209,10 +209,9 @@ static struct agents update_agents(struct capture *c, struct host *const *hosts)
 	size_t at = 0;
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		const struct host *host =
-			hosts ? hosts[i]
-			      : registry_find_next(c->captures->env.registry, &at,
-						   c->hosts[i].name);
+		const struct host *host = hosts ? hosts[i]
+						: registry_find_next(c->captures->env.registry, &at,
+								     c->hosts[i].name);
 
 		c->hosts[i].instance = host && host->control ? host->instance : 0;
 		if (host && host->clock.calibrated && host->clock.bound_ns > all.bound_ns)

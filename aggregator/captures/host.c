@@ -243,8 +243,8 @@ void captures_host_refused(struct captures *cs, const char *host, const char *wh
 
 		next = TAILQ_NEXT(c, entry);
 		if (h && (h->instance || h->reconnect_by_ns))
-			capture_host_failed(h, h->instance ? REASON_LOST : REASON_UNREACHABLE,
-					    "%s", why);
+			capture_host_failed(h, h->instance ? REASON_LOST : REASON_UNREACHABLE, "%s",
+					    why);
 	}
 	capture_queue_schedule(cs); /* a capture may have waited for its next agent */
 }

@@ -2,6 +2,7 @@
 /* What the rounds bring goes into the ring; stacks and threads that no sample has any more are forgotten, and no others. */
 #include "agent/python/python_parts.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "agent/perf/stacks.h"
@@ -23,10 +24,9 @@ static struct bed *bed_new(int64_t ring_ns, uint64_t ring_bytes)
 {
 	struct bed *b = xcalloc(1, sizeof(*b));
 
-	b->py.ring = ring_new(
-		&(struct ring_conf){ .limits = { .bytes = ring_bytes, .ns = ring_ns },
-				     .record_bytes = sizeof(struct sample_bytes),
-				     .late_ns = MS });
+	b->py.ring = ring_new(&(struct ring_conf){ .limits = { .bytes = ring_bytes, .ns = ring_ns },
+						   .record_bytes = sizeof(struct sample_bytes),
+						   .late_ns = MS });
 	b->py.nodes_max = NODES_MAX;
 	b->py.stacks = stacks_new(NODES_MAX);
 	b->target.serial = 1;
@@ -182,11 +182,63 @@ static void too_many_threads(void)
 	bed_free(b);
 }
 
+static uint32_t add_function(struct python_functions *fs, int number)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "f%d", number);
+	return python_functions_add(fs, name, "a.py", 1);
+}
+
+/* A sample whose stack is one frame of this function; returns its node. */
+static uint32_t take_function(struct bed *b, uint32_t tid, uint32_t function)
+{
+	const struct python_frame frame = { .function = function, .line = 1 };
+	const struct handed sample = { .serial = 1,
+				       .tid = tid,
+				       .result = PYTHON_RESULT_NEW,
+				       .raw_ns = b->raw_ns += MS,
+				       .n = 1 };
+
+	python_take_sample(&b->py, &sample, &frame);
+	return last_node(b, tid);
+}
+
+/* Functions that no sample has make room, and no other: numbers that are given again name the new ones. */
+static void functions_without_samples_make_room(void)
+{
+	struct bed *b = bed_new(3600 * 1000 * MS, RING_BYTES_MIN);
+	struct python_functions *fs = python_functions_new();
+	uint32_t kept = 0, node = 0, number;
+
+	for (int i = 0; (number = add_function(fs, i)) != PYTHON_FUNCTION_MANY; i++) {
+		if (i != 500)
+			continue;
+		kept = number;
+		node = take_function(b, 77, number);
+	}
+	CHECK_EQ(python_functions_used(fs), PYTHON_FUNCTIONS_MAX);
+	python_forget_functions(&b->py, fs);
+	CHECK_EQ(python_functions_used(fs), 4); /* those that stand for others, and that one */
+	CHECK(b->py.must_renew);
+	CHECK_EQ(last_node(b, 77), node);
+	CHECK_EQ(stacks_node(b->py.stacks, node)->image, kept);
+	CHECK_EQ(add_function(fs, 500), kept);
+	for (int i = 100000; (number = add_function(fs, i)) != PYTHON_FUNCTION_MANY; i++)
+		CHECK(number != kept && number < PYTHON_FUNCTIONS_MAX);
+	CHECK_EQ(python_functions_used(fs), PYTHON_FUNCTIONS_MAX);
+	CHECK_STR(python_functions_get(fs, kept)->name, "f500");
+	CHECK_STR(python_functions_get(fs, PYTHON_FUNCTION_CUT)->name, "[outer frames left out]");
+	python_functions_free(fs);
+	bed_free(b);
+}
+
 int main(void)
 {
 	a_thread_that_waits_keeps_its_stack();
 	a_stack_that_is_gone_is_not_taken_for_the_same();
 	threads_that_ended_make_room();
 	too_many_threads();
+	functions_without_samples_make_room();
 	return 0;
 }

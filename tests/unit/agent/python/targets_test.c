@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/mem.h"
 #include "tests/lib/check.h"
 #include "tests/lib/fake_python.h"
 
@@ -95,6 +96,25 @@ static void a_thread_that_waits_is_cheap(void)
 	b.f->reads = 0;
 	CHECK_EQ(sample(&b)->result, PYTHON_RESULT_SAME);
 	CHECK_EQ(b.f->reads, 2);
+	bed_free(&b);
+}
+
+/* Numbers of functions that were freed name others: none of them is taken from what was known of the code objects. */
+static void freed_functions_are_named_anew(void)
+{
+	static const bool keep[16];
+	struct bed b = bed_new();
+	struct python_thread *t;
+
+	sample(&b);
+	CHECK(python_functions_count(b.functions) < ARRAY_SIZE(keep));
+	python_functions_sweep(b.functions, keep);
+	python_targets_forget_functions(b.targets);
+	CHECK_EQ(python_functions_add(b.functions, "other", "/other.py", 1), 5);
+	t = sample(&b);
+	CHECK_EQ(t->result, PYTHON_RESULT_NEW);
+	check_frame(&b, t, 0, "leaf", "/model.py", 203);
+	check_frame(&b, t, 2, "main", "/job.py", 11);
 	bed_free(&b);
 }
 
@@ -285,6 +305,7 @@ static void a_process_that_is_gone_has_ended(void)
 int main(void)
 {
 	a_stack_is_read();
+	freed_functions_are_named_anew();
 	a_thread_that_waits_is_cheap();
 	a_renewed_thread_is_copied_anew();
 	another_code_object_at_the_address_is_noticed();
