@@ -277,6 +277,12 @@ static int attempt(struct series *s, const struct instant *end, struct try *t, s
 	return rc ? rc : finish_one(s, t->session, !waits, e);
 }
 
+/* Whether the aggregator may have ended, or its machine. */
+static bool is_away(int rc)
+{
+	return rc == ERR_CLOSED || rc == ERR_TIMEOUT;
+}
+
 /*
  * Captures one window of the series. Waits for a restarted aggregator and for the agents to connect to it
  * again. A window that no ring has any more is left out, with a message.
@@ -288,7 +294,7 @@ static int take_one(struct series *s, const struct instant *end, struct err *e)
 
 	for (;;) {
 		rc = attempt(s, end, &t, e);
-		if (!rc || (s->number == 1 && !t.session))
+		if (!rc || (s->number == 1 && !t.session && !is_away(rc)))
 			break;
 		fprintf(stderr, "tutti snapshot: number %" PRIu64 ": %s\n", s->number, e->msg);
 		if (rc == ERR_INVALID) {
@@ -308,11 +314,17 @@ static int take_one(struct series *s, const struct instant *end, struct err *e)
 	return rc;
 }
 
-/* The aggregator places the first window: it ends now. The others follow without a gap. */
+/* The first window ends now, by the aggregator's clock; an instant that is known before the window is asked for lets an attempt
+ * whose answer was lost be found. The others follow without a gap. */
 static int take_first(struct series *s, struct err *e)
 {
+	json_t *answer = NULL;
+	int rc = api_call(&s->conf->api, "GET", "/api/v1/captures", NULL, &answer, e);
+
 	s->due_mono_ns = now_mono_ns();
-	return take_one(s, &(struct instant){ 0 }, e);
+	s->end_ns = json_get_int(answer, "now_ns");
+	json_decref(answer);
+	return rc ? rc : take_one(s, &(struct instant){ .unix_ns = s->end_ns }, e);
 }
 
 static int take_next(struct series *s, struct err *e)
@@ -334,7 +346,7 @@ static int take_series(const struct conf *conf, struct err *e)
 		rc = take_next(&s, e);
 	for (int i = 0; !rc && i < LAST_TRIES && !enforce_retention(&s); i++)
 		now_sleep_until_mono(now_mono_ns() + RETRY_NS);
-	if (conf->api.json) {
+	if (conf->api.json && !rc) {
 		json_t *doc = json_object();
 
 		json_put(doc, "snapshots", json_incref(s.list));

@@ -5,6 +5,7 @@
  */
 #include "aggregator/captures/capture_impl.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -188,7 +189,7 @@ void captures_make_text(struct captures *cs, const struct spaces *within, json_t
 	size_t n_hosts = 0;
 
 	job->list = true;
-	buf_add_str(&job->text, "{\"captures\":[");
+	buf_addf(&job->text, "{\"now_ns\":%" PRId64 ",\"captures\":[", captures_now(cs));
 	TAILQ_FOREACH (c, &cs->all, entry) {
 		if (within && !spaces_cover(within, &c->spaces))
 			continue;

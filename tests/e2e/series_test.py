@@ -85,6 +85,7 @@ def test_aggregator_is_killed():
     with Cluster() as c:
         start(c)
         series = Series(c, "--keep", str(KEEP))
+        wait_until("the series to begin", lambda: c.get("/api/v1/captures")["captures"])
         kills = 0
         while series.runs():
             time.sleep(rng.uniform(0.2, 4))
@@ -96,6 +97,22 @@ def test_aggregator_is_killed():
             c.aggregator()
         rows, said = series.finish()
         print(f"     {kills} kills in {len(rows)} windows", flush=True)
+        check(c, rows, said)
+
+
+def test_first_window_is_asked_for_again():
+    """The aggregator is killed before it has answered the first request of a series."""
+    with Cluster() as c:
+        store = Store(c)
+        start(c, store.flag)
+        store.set("put,write * hang")
+        series = Series(c, "--keep", str(KEEP))
+        wait_until("the first window", lambda: c.get("/api/v1/captures")["captures"])
+        c.kill("aggregator")
+        store.set("")
+        c.aggregator(store.flag)
+        rows, said = series.finish()
+        assert "the connection broke" in said or "no server listens" in said, said
         check(c, rows, said)
 
 
@@ -126,4 +143,4 @@ def test_agent_is_stopped_and_disk_is_full():
         check(c, rows, said)
 
 
-main(test_aggregator_is_killed, test_agent_is_stopped_and_disk_is_full)
+main(test_aggregator_is_killed, test_first_window_is_asked_for_again, test_agent_is_stopped_and_disk_is_full)
