@@ -57,12 +57,12 @@ read_report() {
 	PY
 }
 
-# try_again PRESET NAME...: runs what failed once more, with nothing beside it. A test that passes then is named as unsteady;
-# more than three failures are never luck.
+# try_again PRESET NAME...: runs what failed once more, with nothing beside it. A test that passes then is named as unsteady.
+# A machine that stands still for a while fails all tests that run then; more than twice as many are never luck.
 try_again() {
 	local preset=$1 report=$PWD/build/$1/again.xml name
 	shift
-	if [ $# -gt 3 ]; then
+	if [ $# -gt $((2 * jobs)) ]; then
 		failed+=("${@/#/$preset: }")
 		return
 	fi
