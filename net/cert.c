@@ -2,6 +2,7 @@
 #include "net/cert.h"
 
 #include <arpa/inet.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,7 +131,8 @@ int cert_make_authority(int64_t now_s, struct buf *key_pem, struct buf *cert_pem
 static X509 *read_pem(const char *pem, size_t len)
 {
 	BIO *bio = len <= INT32_MAX ? BIO_new_mem_buf(pem, (int)len) : NULL;
-	X509 *x = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
+	/* the empty password, as in cert_read_key() */
+	X509 *x = bio ? PEM_read_bio_X509(bio, NULL, NULL, (char *)"") : NULL;
 
 	BIO_free(bio);
 	return x;
@@ -195,8 +197,11 @@ int cert_sign_host(const struct cert_authority *ca, const void *request, size_t 
 	char uri[LIMIT_HOST_NAME + 64];
 	int rc = cert_read_request(&req, request, len, host->name, e);
 
-	snprintf(uri, sizeof(uri), "URI:tutti://host/%s/epoch/%llu", host->name,
-		 (unsigned long long)host->epoch);
+	if (!rc && host->epoch > CERT_EPOCH_MAX)
+		rc = err_set(e, ERR_LIMIT, "epoch %" PRIu64 ": at most %" PRIu64, host->epoch,
+			     CERT_EPOCH_MAX);
+	snprintf(uri, sizeof(uri), "URI:" CERT_URI_BEGIN "%s" CERT_URI_EPOCH "%" PRIu64, host->name,
+		 host->epoch);
 	if (!rc && (!x || !set_name(x, "tutti host") ||
 		    !set_times(x, within(host->begin_s, ca), within(host->end_s, ca)) ||
 		    !X509_set_pubkey(x, X509_REQ_get0_pubkey(req))))

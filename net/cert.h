@@ -18,6 +18,7 @@
 
 #define CERT_REQUEST_BYTES 2048 /* of a request, in DER; an honest one has 350 */
 #define CERT_PEM_BYTES	   8192 /* of a certificate, in PEM; an honest one has 800 */
+#define CERT_EPOCH_MAX	   UINT64_C(999999999999999999)
 #define CERT_EARLY_S	   300 /* a certificate begins so long before now, for clocks that differ */
 
 /* What the certificate of a host says. Times are Unix seconds. */
@@ -54,7 +55,7 @@ MUST_CHECK int cert_authority_new(struct cert_authority **out, const char *key_p
 void cert_authority_free(struct cert_authority *ca); /* NULL is fine */
 
 /* A certificate for `host`, in PEM, of the request, which is checked as by cert_check_request(). `host->begin_s` and
- * `end_s` are cut to the authority's own life. */
+ * `end_s` are cut to the authority's own life. ERR_LIMIT for an epoch above CERT_EPOCH_MAX. */
 MUST_CHECK int cert_sign_host(const struct cert_authority *ca, const void *request, size_t len,
 			      const struct cert_host *host, struct buf *pem, struct err *e);
 

@@ -12,6 +12,11 @@
 
 struct cert_host;
 
+/* The name of a host's certificate: both, each with what it is before. A request's ends with the host. */
+#define CERT_URI_BEGIN	  "tutti://host/"
+#define CERT_URI_EPOCH	  "/epoch/"
+#define CERT_EPOCH_DIGITS 18 /* of CERT_EPOCH_MAX */
+
 /* Sets an error with the library's own reason, and empties its queue. */
 int cert_fail(struct err *e, int code, const char *what);
 

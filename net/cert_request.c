@@ -12,8 +12,6 @@
 #include "net/cert_impl.h"
 #include "proto/names.h"
 
-#define URI_BEGIN  "tutti://host/"
-#define URI_EPOCH  "/epoch/"
 #define CURVE	   "P-256"
 #define CURVE_LONG "prime256v1" /* OpenSSL's own name of the same */
 
@@ -101,7 +99,7 @@ static bool read_epoch(const char *text, uint64_t *out)
 {
 	size_t len = strspn(text, "0123456789");
 
-	if (!len || len > 18 || text[len] || (len > 1 && *text == '0'))
+	if (!len || len > CERT_EPOCH_DIGITS || text[len] || (len > 1 && *text == '0'))
 		return false;
 	*out = strtoull(text, NULL, 10);
 	return true;
@@ -109,10 +107,10 @@ static bool read_epoch(const char *text, uint64_t *out)
 
 bool cert_read_uri(const char *uri, struct cert_host *out, bool has_epoch)
 {
-	const char *name = uri + strlen(URI_BEGIN);
+	const char *name = uri + strlen(CERT_URI_BEGIN);
 	size_t len;
 
-	if (strncmp(uri, URI_BEGIN, strlen(URI_BEGIN)))
+	if (strncmp(uri, CERT_URI_BEGIN, strlen(CERT_URI_BEGIN)))
 		return false;
 	len = strcspn(name, "/");
 	if (len >= sizeof(out->name))
@@ -123,8 +121,8 @@ bool cert_read_uri(const char *uri, struct cert_host *out, bool has_epoch)
 		return false;
 	if (!has_epoch)
 		return !name[len];
-	return !strncmp(name + len, URI_EPOCH, strlen(URI_EPOCH)) &&
-	       read_epoch(name + len + strlen(URI_EPOCH), &out->epoch);
+	return !strncmp(name + len, CERT_URI_EPOCH, strlen(CERT_URI_EPOCH)) &&
+	       read_epoch(name + len + strlen(CERT_URI_EPOCH), &out->epoch);
 }
 
 /* ---- requests ---- */
@@ -136,7 +134,7 @@ static int put_name(X509_REQ *req, const char *host, struct err *e)
 	char value[LIMIT_HOST_NAME + 32];
 	int rc = 0;
 
-	snprintf(value, sizeof(value), "URI:" URI_BEGIN "%s", host);
+	snprintf(value, sizeof(value), "URI:" CERT_URI_BEGIN "%s", host);
 	ext = X509V3_EXT_conf_nid(NULL, NULL, NID_subject_alt_name, value);
 	if (!all || !ext || !sk_X509_EXTENSION_push(all, ext)) {
 		X509_EXTENSION_free(ext);

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "tests/lib/check.h"
@@ -124,6 +125,48 @@ static void test_life(void)
 	buf_release(&pem);
 }
 
+/* What is signed can be read again. */
+static void test_epochs(void)
+{
+	struct cert_host host = { .name = "host-a", .begin_s = NOW_S, .end_s = NOW_S + DAY_S },
+			 read;
+	struct buf pem = BUF_INIT;
+	struct err e;
+
+	host.epoch = CERT_EPOCH_MAX;
+	CHECK_OK(cert_sign_host(ours.ca, request.data, request.len, &host, &pem, &e), e);
+	CHECK_OK(cert_read_host(buf_str(&pem), pem.len, &read, &e), e);
+	CHECK(read.epoch == CERT_EPOCH_MAX);
+	buf_reset(&pem);
+	host.epoch++;
+	CHECK_EQ(cert_sign_host(ours.ca, request.data, request.len, &host, &pem, &e), ERR_LIMIT);
+	CHECK_EQ(pem.len, 0);
+	buf_release(&pem);
+}
+
+/* A certificate that says it is encrypted is refused, without a question for its password. */
+static void test_no_question(void)
+{
+	static const char pem[] = "-----BEGIN CERTIFICATE-----\n"
+				  "Proc-Type: 4,ENCRYPTED\n"
+				  "DEK-Info: AES-128-CBC,00112233445566778899AABBCCDDEEFF\n\n"
+				  "AAAAAAAAAAAAAAAAAAAAAA==\n"
+				  "-----END CERTIFICATE-----\n";
+	struct cert_host host;
+	int input[2], before = dup(STDIN_FILENO);
+	char answer[8];
+	struct err e;
+
+	(void)setsid(); /* without a terminal the question would be at standard input */
+	CHECK(!pipe(input) && write(input[1], "open\n", 5) == 5);
+	CHECK(dup2(input[0], STDIN_FILENO) == STDIN_FILENO && !close(input[1]));
+	CHECK_EQ(cert_read_host(pem, sizeof(pem) - 1, &host, &e), ERR_INVALID);
+	CHECK_EQ(read(input[0], answer, sizeof(answer)), 5);
+	if (before >= 0)
+		CHECK(dup2(before, STDIN_FILENO) == STDIN_FILENO && !close(before));
+	close(input[0]);
+}
+
 static void test_requests(void)
 {
 	uint8_t *copy = xcalloc(1, CERT_REQUEST_BYTES + 1);
@@ -181,6 +224,8 @@ int main(void)
 	test_good();
 	test_refused();
 	test_life();
+	test_epochs();
+	test_no_question();
 	test_requests();
 	test_bad_authority();
 	release(&ours);
