@@ -384,6 +384,8 @@ static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, st
 	struct capture *c = capture_find(u->ingest->env.captures, b->session);
 	struct capture_host *h;
 
+	if (rpc_check_identity(u->call, e)) /* it may have been revoked since the call was opened */
+		return RPC_UNAUTHENTICATED;
 	if (u->ingest->env.needs_certificate && strcmp(rpc_identity(u->call), b->host) != 0) {
 		err_set(e, ERR_DENIED, "the certificate is for '%.60s', not for host '%.60s'",
 			rpc_identity(u->call), b->host);

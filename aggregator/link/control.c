@@ -162,6 +162,18 @@ static bool link_take_host(struct link *l, struct host *h, const Tutti__V1__Hell
 	return true;
 }
 
+/* The certificate is looked at again: it may have been revoked since the call was opened. */
+static bool link_check_certificate(struct link *l, const char *host)
+{
+	struct err e;
+
+	if (!rpc_check_identity(l->call, &e))
+		return true;
+	log_warn("AGG-PEER", "host=%s peer=%s reason=\"%s\"", host, rpc_peer(l->call), e.msg);
+	link_finish(l, RPC_UNAUTHENTICATED, e.msg);
+	return false;
+}
+
 /* With mTLS the certificate must have the host's name; in plaintext the name in Hello is accepted unchecked. */
 static bool link_check_identity(struct link *l, const char *host)
 {
@@ -238,7 +250,8 @@ static void handle_hello(struct link *l, const agent_message *m)
 	struct host *h = registry_find(r, hello->host);
 	struct buf message = BUF_INIT;
 
-	if (!link_check_identity(l, hello->host) || (!h && !make_place(l)))
+	if (!link_check_certificate(l, hello->host) || !link_check_identity(l, hello->host) ||
+	    (!h && !make_place(l)))
 		return;
 	h = registry_add(r, hello->host);
 	if (!link_take_host(l, h, hello))

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Agents that get their certificates from the aggregator: by a join token, a newer one by that; and each refusal, with its reason on both
 sides."""
+import contextlib
 import json
 import secrets
 import subprocess
+import threading
 import time
 
 import grpc
@@ -179,6 +181,26 @@ def call(c, path, body, cert=(None, None)):
     return "OK", ""
 
 
+@contextlib.contextmanager
+def opened(c, path, message, cert):
+    """A call whose first message waits for what it yields, which gives the code and the text of its end."""
+    creds = grpc.ssl_channel_credentials((c.dir / "authority/ca.crt").read_bytes(), cert[1], cert[0])
+    go = threading.Event()
+
+    def messages():
+        go.wait(60 * SLOW)
+        yield message
+
+    with grpc.secure_channel(f"127.0.0.1:{c.grpc}", creds) as channel:
+        grpc.channel_ready_future(channel).result(20 * SLOW)
+        replies = channel.stream_stream(path)(messages(), timeout=60 * SLOW)
+
+        def end():
+            go.set()
+            return replies.code().name, replies.details()
+        yield end
+
+
 def put_identity(c, host, cert):
     """As if the agent had got this certificate before."""
     folder = c.dir / f"{host}-spool/identity"
@@ -297,6 +319,11 @@ def test_revoked():
         c.wait_hosts(2)
         mine = sign(c, "mine", "host-a", begin=-300)  # as the aggregator would now
         assert call(c, "/tutti.v1.Ingest/Upload", b"", mine)[0] != "UNAUTHENTICATED"
+        hello = field(1, field(1, "host-c") + b"\x20\x01")
+        with opened(c, "/tutti.v1.Control/Connect", hello, sign(c, "late", "host-c")) as end:
+            c.tutti("revoke", "host-c", "--json", check=0)
+            assert end() == ("UNAUTHENTICATED", "the host 'host-c' is revoked")
+        assert connected(c) == ["host-a", "host-b"]
         c.tutti("revoke", "host-a", "--json", check=0)
         wait_until("the end of host-a", lambda: connected(c) == ["host-b"])
         refused(c, "host-a", "the host 'host-a' is revoked")
@@ -316,7 +343,7 @@ def test_revoked():
         assert "of epoch 1, which is revoked: now is 2" in call(c, "/tutti.v1.Control/Connect", b"", before)[1]
         refused(c, "host-b", "of epoch 1, which is revoked")
         wait_until("both by their tokens", lambda: connected(c) == ["host-a", "host-b"] and links_of(c, "host-b") >= 3, 40)
-        assert len(audit(c, verb="revoke", outcome="granted")) == 3
+        assert len(audit(c, verb="revoke", outcome="granted")) == 4
         for args in ((), ("host-a", "--epoch"), ("--lift",), ("host-a", "host-b")):
             assert c.tutti("revoke", *args)[0] == 2, args
         assert c.tutti("revoke", "--lift", "host-b")[0] == 1 and "is not revoked" in c.stderr

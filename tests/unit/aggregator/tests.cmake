@@ -41,6 +41,8 @@ foreach(t captures/capture captures/deadline captures/durable captures/held capt
 		captures/unheard captures/replaced fleet/outbox ingest/ingest ingest/credits link/control xprof/profiler_service)
 	unit_test(aggregator/${t}_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
 endforeach()
+unit_test(aggregator/link/revoked_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
+target_link_options(test_aggregator_link_revoked_test PRIVATE -Wl,--wrap=rpc_check_identity)
 unit_test(aggregator/ingest/open_grants_test USES aggregator_core PKG jansson)
 unit_test(aggregator/api/events_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
 target_link_options(test_aggregator_api_events_test PRIVATE -Wl,--wrap=http_answer_stream -Wl,--wrap=http_event_take
