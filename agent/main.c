@@ -48,12 +48,13 @@ struct running {
 	bool leaving;
 };
 
-/* The first signal lets the agent finish what it records; the second one does not. */
+/* The first signal lets the agent finish what it records; the second one does not, nor does one while the agent starts, or
+ * undoes a start that failed. */
 static void on_stop_signal(void *arg)
 {
 	struct running *r = arg;
 
-	if (r->leaving) {
+	if (r->leaving || !r->agent) {
 		stop(r->loop);
 		return;
 	}
