@@ -44,8 +44,8 @@ void requests_adopt_files(struct requests *rs);
 void requests_free(struct requests *rs);
 
 /* This agent stops at limit_mono_ns at the latest. Windows that end in the first half of the time until then, of captures
- * that are still to be armed, too, are finished; all others end at once, or in the middle of that time if they have not
- * begun. */
+ * that are still to be armed, too, are finished; those that begin later are left to the agent that follows, or refused
+ * if none does; all others end at once, or in the middle of that time if they have not begun. */
 void requests_leave(struct requests *rs, int64_t limit_mono_ns);
 
 /* Whether waiting is of no use any more: each file is made, and delivered if the aggregator can take it. */
@@ -62,6 +62,9 @@ void requests_release(struct requests *rs, const char *session);
 /* Welcome has come: reports the state of each request. */
 void requests_link_up(struct requests *rs);
 void requests_link_down(struct requests *rs);
+
+/* What was sent of late may not have arrived, though the link is up: reports the state of each request. */
+void requests_report_again(const struct requests *rs);
 
 /* For Hello and Status: n pointers that borrow from the requests. The caller frees them at once with
  * requests_held_free(). */

@@ -86,7 +86,7 @@ int64_t request_mono_of_model(const struct clock_model *m, int64_t session_ns);
 int64_t request_mono_of_session(const struct request *rq, int64_t session_ns);
 
 /* After requests_leave(): a window that is recorded ends now, or when it was to end if that is soon. One that begins
- * later is left to the agent that follows; may free the request. */
+ * later is left to the agent that follows, or refused if none does; may free the request. */
 void request_cut(struct request *rq, const struct clock_model *m);
 
 /* ---- requests_entry.c ---- */

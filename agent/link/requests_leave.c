@@ -4,6 +4,7 @@
 #include "agent/link/requests_impl.h"
 #include "base/log.h"
 #include "base/now.h"
+#include "proto/reasons.h"
 
 int64_t request_mono_of_model(const struct clock_model *m, int64_t session_ns)
 {
@@ -32,8 +33,12 @@ void request_cut(struct request *rq, const struct clock_model *m)
 	int64_t until_ns = now_ns + rs->record_until_mono_ns - now_mono_ns();
 	int64_t t0_ns = capture_t0_ns(rq->capture), t1_ns = capture_t1_ns(rq->capture);
 
-	if (t0_ns >= until_ns && rs->env->back_within_ns) {
-		log_info("AGT-CAPTURE", "session=%s state=left", rq->session);
+	if (t0_ns >= until_ns) {
+		if (rs->env->back_within_ns)
+			log_info("AGT-CAPTURE", "session=%s state=left", rq->session);
+		else
+			requests_report_refused(rs, rq->session, REASON_REFUSED,
+						"the agent stops before the window begins");
 		request_free(rq, false);
 		return;
 	}

@@ -192,6 +192,27 @@ static void test_leave(void)
 	rig_down(&g);
 }
 
+/* Where no agent follows, a window that it will not see is refused at once, also one that was armed only then. */
+static void test_leave_for_good(void)
+{
+	struct rig g = { 0 };
+	int left = 0;
+
+	rig_up(&g, good_fakes);
+	fixture_until(&g.f, is_calibrated, &g.agg);
+	fake_arm(&g.agg, SESSION, 600 * NS_PER_S, NS_PER_S, NULL);
+	until(&g, &g.agg.armed, 1);
+	control_leave(g.control, 60 * NS_PER_S, count, &left);
+	until(&g, &g.agg.refused, 1);
+	CHECK_STR(g.agg.reason, "refused");
+	CHECK(strstr(g.agg.detail, "stops before the window begins"));
+	CHECK(!is_in_spool(&g, SESSION));
+	until(&g, &left, 1);
+	fake_arm(&g.agg, OTHER, 600 * NS_PER_S, NS_PER_S, NULL);
+	until(&g, &g.agg.refused, 2);
+	rig_down(&g);
+}
+
 static bool is_ready(void *arg)
 {
 	const struct fake_aggregator *a = arg;
@@ -850,6 +871,7 @@ int main(void)
 {
 	test_whole_cycle();
 	test_leave();
+	test_leave_for_good();
 	test_leave_limits();
 	test_early_credit();
 	test_past_window();
