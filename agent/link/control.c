@@ -1,28 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/link/control.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/clock/clock.h"
 #include "agent/link/addresses.h"
+#include "agent/link/control_impl.h"
 #include "agent/link/dial.h"
 #include "agent/link/enrol.h"
 #include "agent/link/messages.h"
 #include "agent/link/requests.h"
 #include "agent/link/step_reporter.h"
-#include "agent/pods/local_pods.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "base/random.h"
-#include "net/address.h"
 #include "net/rpc.h"
 #include "proto/control_check.h"
-#include "proto/probe.h"
 
 #define BACKOFF_FIRST_NS (200 * NS_PER_MS)
 /* the longest pause where there are several aggregators */
@@ -33,49 +29,13 @@
 #define WELCOME_LIMIT_NS (90 * NS_PER_S)
 /* the same where there are several: a frozen one accepts connections, and another one may lead */
 #define WELCOME_LIMIT_SEVERAL_NS (10 * NS_PER_S)
-/* time between two Status messages at first; doubles while nothing changes */
-#define STATUS_GAP_NS (2 * NS_PER_S)
-/* the longest time between two Status messages; 10,000 agents then send 80 a second */
-#define STATUS_GAP_MAX_NS   (120 * NS_PER_S)
-#define CALIBRATION_POLL_NS (20 * NS_PER_MS)
-#define SETTLE_POLL_NS	    (20 * NS_PER_MS)
-#define DISCONNECT_LIMIT_NS (500 * NS_PER_MS)
-#define QUIET_POLL_NS	    (NS_PER_S)
-
-enum link_state { LINK_DOWN, LINK_DIALLING, LINK_UP };
-
-struct control {
-	struct link_env env; /* its `aggregator` is the one of `addresses` that is dialled now */
-	struct addresses *addresses;
-	char host[ADDRESS_HOST_BYTES]; /* of the aggregator: probes go there */
-	uint64_t term; /* the highest that a Welcome has named; 0 = none has */
-	uint64_t instance;
-	struct requests *requests;
-	struct questions *questions;
-	struct step_reporter *step_reporter;
-	struct enrol *enrol; /* NULL = certificates are in files, or there are none */
-
-	enum link_state state;
-	struct rpc_channel *channel;
-	struct rpc_call *call;
-	/* The link with the certificate before, until the aggregator has taken the present one for it: each arms
-	 * captures until then. NULL = none */
-	struct rpc_channel *old_channel;
-	struct rpc_call *old_call;
-	struct loop_timer quiet; /* until no capture is under way, for that */
-	struct loop_timer retry; /* when to dial; while dialling, when to give up */
-	struct loop_timer status;
-	int64_t backoff_ns;
-	int64_t up_mono_ns, status_mono_ns, status_gap_ns;
-	struct clock_model reported_clock; /* what the last Status on this link said */
-	uint32_t reported_digest; /* a digest of the tracers, captures and jobs in it */
-	bool leaving, stopping;
-	struct loop_timer settle; /* while leaving */
-	int64_t leave_by_mono_ns;
-	loop_fn left;
-	void *left_arg;
-	char down_reason[256]; /* the last error of the link; "" before the first attempt failed */
-};
+/* the same of a second link: what is said on it meanwhile waits */
+#define WELCOME_LIMIT_SECOND_NS (10 * NS_PER_S)
+#define SETTLE_POLL_NS		(20 * NS_PER_MS)
+#define DISCONNECT_LIMIT_NS	(500 * NS_PER_MS)
+#define QUIET_POLL_NS		(NS_PER_S)
+/* the pause after a second link that came to nothing */
+#define RENEW_PAUSE_NS (30 * NS_PER_S)
 
 static void dial(void *arg);
 static void replace_link(void *arg);
@@ -112,10 +72,37 @@ static bool choose_next(struct control *c)
 	return all;
 }
 
-static void drop_old_link(struct control *c)
+static void drop_fresh_link(struct control *c)
 {
-	rpc_channel_free(c->old_channel);
-	c->old_channel = NULL;
+	if (!c->fresh_channel)
+		return;
+	rpc_channel_free(c->fresh_channel);
+	c->dropped_call = c->fresh_call;
+	c->fresh_channel = NULL;
+	c->fresh_call = NULL;
+	c->awaited = NULL;
+}
+
+/* The second link is the only one from now on. */
+static void take_fresh_link(struct control *c)
+{
+	rpc_channel_free(c->channel);
+	c->dropped_call = c->call;
+	c->channel = c->fresh_channel;
+	c->call = c->fresh_call;
+	c->fresh_channel = NULL;
+	c->fresh_call = NULL;
+}
+
+/* The first link stays, and gets what was said on the second one. */
+static void give_up_fresh_link(struct control *c, const char *reason)
+{
+	log_warn("AGT-LINK", "state=not-renewed aggregator=%s reason=\"%s\"", c->env.aggregator,
+		 reason);
+	drop_fresh_link(c);
+	loop_timer_cancel(c->env.loop, &c->retry);
+	loop_timer_in(c->env.loop, &c->renew, random_pause_ns(RENEW_PAUSE_NS), replace_link, c);
+	requests_report_again(c->requests);
 }
 
 static void end_link(struct control *c, const char *reason)
@@ -131,10 +118,11 @@ static void end_link(struct control *c, const char *reason)
 		c->backoff_ns = BACKOFF_FIRST_NS;
 	c->state = LINK_DOWN;
 	loop_timer_cancel(l, &c->status);
-	loop_timer_cancel(l, &c->quiet);
+	loop_timer_cancel(l, &c->renew);
 	if (c->enrol)
 		enrol_stop_renewing(c->enrol);
-	drop_old_link(c);
+	drop_fresh_link(c);
+	c->awaited = NULL;
 	requests_link_down(c->requests);
 	step_reporter_link_down(c->step_reporter);
 	questions_fail_all(c->questions, "the link to the aggregator broke");
@@ -154,11 +142,22 @@ static void on_closed(struct rpc_call *call, const struct rpc_status *st)
 	struct control *c = rpc_arg(call);
 	char reason[256];
 
-	if (call == c->old_call) {
-		c->old_call = NULL;
+	snprintf(reason, sizeof(reason), "%s: %s", rpc_code_name(st->code), st->text);
+	if (call == c->dropped_call) {
+		c->dropped_call = NULL;
+		return;
+	}
+	if (call == c->fresh_call) {
+		c->fresh_call = NULL;
+		give_up_fresh_link(c, reason);
 		return;
 	}
 	c->call = NULL;
+	if (c->fresh_call) {
+		/* the aggregator ends the first one when it has Hello of the second, whose Welcome is under way */
+		take_fresh_link(c);
+		return;
+	}
 	if (c->enrol && st->code == RPC_UNAUTHENTICATED)
 		enrol_forget(c->enrol);
 	if (c->state == LINK_DOWN)
@@ -166,7 +165,6 @@ static void on_closed(struct rpc_call *call, const struct rpc_status *st)
 	/* The aggregator asks for a new link and waits for it for some seconds only. */
 	if (c->state == LINK_UP && st->code == RPC_ABORTED)
 		c->backoff_ns = BACKOFF_FIRST_NS;
-	snprintf(reason, sizeof(reason), "%s: %s", rpc_code_name(st->code), st->text);
 	end_link(c, reason);
 }
 
@@ -177,13 +175,22 @@ static void close_link(struct control *c, const char *reason)
 		rpc_cancel(c->call);
 }
 
-/* ---- messages to the aggregator ---- */
+/* The link whose Welcome is awaited, or else the one that is up, is of no use. */
+static void refuse_link(struct control *c, const char *reason)
+{
+	if (c->fresh_call)
+		give_up_fresh_link(c, reason);
+	else
+		close_link(c, reason);
+}
+
+/* ---- what the parts use the link for ---- */
 
 static void send_message(void *arg, const Tutti__V1__AgentMessage *m)
 {
 	struct control *c = arg;
 
-	message_send(c->call, m);
+	message_send(control_call(c), m);
 }
 
 static struct rpc_channel *link_channel(void *arg)
@@ -193,209 +200,33 @@ static struct rpc_channel *link_channel(void *arg)
 	return c->state == LINK_UP ? c->channel : NULL;
 }
 
-/* During the first STATUS_GAP_NS of a link the timer is due often until the clock is calibrated: the aggregator waits
- * for that. */
-static int64_t status_pause(const struct control *c, bool calibrated)
-{
-	bool soon = !calibrated && now_mono_ns() - c->up_mono_ns < STATUS_GAP_NS;
-
-	return soon ? CALIBRATION_POLL_NS : STATUS_GAP_NS;
-}
-
-/* True if the reported model, extrapolated to now, agrees with `m` within the bounds of both. */
-static bool clock_is_as_reported(const struct clock_model *reported, const struct clock_model *m)
-{
-	double gap_ns = (double)(m->at_raw_ns - reported->at_raw_ns);
-	double off_ns = (double)(m->offset_ns - reported->offset_ns) - reported->rate * gap_ns;
-	double bound_ns = (double)(m->bound_ns + reported->bound_ns) +
-			  reported->bound_rate * gap_ns;
-
-	return m->calibrated == reported->calibrated &&
-	       (!m->calibrated || fabs(off_ns) <= bound_ns);
-}
-
-/* A retry asks for files of this host, so the aggregator needs a current list. */
-static uint32_t held_digest(const struct requests *rs)
-{
-	size_t n;
-	Tutti__V1__Held **held = requests_held(rs, &n);
-	uint32_t digest = message_held_digest(held, n);
-
-	requests_held_free(held, n);
-	return digest;
-}
-
-static bool status_changed(struct control *c, const struct clock_model *m)
-{
-	uint32_t digest = message_tracers_digest(c->env.tracers) ^ held_digest(c->requests) ^
-			  message_jobs_digest(c->env.tracers);
-	bool changed = digest != c->reported_digest || !clock_is_as_reported(&c->reported_clock, m);
-
-	c->reported_digest = digest;
-	return changed;
-}
-
-static void send_hello(struct control *c)
-{
-	size_t n;
-	Tutti__V1__Held **held;
-
-	requests_adopt_files(c->requests);
-	held = requests_held(c->requests, &n);
-	message_hello(c->call, &c->env, c->instance, held, n);
-	requests_held_free(held, n);
-}
-
-static void send_status(struct control *c)
-{
-	size_t n;
-	Tutti__V1__Held **held = requests_held(c->requests, &n);
-
-	message_status(c->call, &c->env, held, n);
-	requests_held_free(held, n);
-}
-
-static void report_status(struct control *c, const struct clock_model *m, bool changed)
-{
-	send_status(c);
-	c->reported_clock = *m;
-	c->status_mono_ns = now_mono_ns();
-	c->status_gap_ns = changed ? STATUS_GAP_NS : 2 * c->status_gap_ns;
-	if (c->status_gap_ns > STATUS_GAP_MAX_NS)
-		c->status_gap_ns = STATUS_GAP_MAX_NS;
-}
-
-static void on_status_timer(void *arg)
-{
-	struct control *c = arg;
-	struct clock_model m = clock_model(c->env.clock);
-	int64_t since_ns = now_mono_ns() - c->status_mono_ns;
-	bool changed;
-
-	requests_adopt_files(c->requests);
-	changed = m.calibrated != c->reported_clock.calibrated ||
-		  (since_ns >= STATUS_GAP_NS && status_changed(c, &m));
-	if (changed || since_ns >= c->status_gap_ns)
-		report_status(c, &m, changed);
-	loop_timer_in(c->env.loop, &c->status, status_pause(c, m.calibrated), on_status_timer, c);
-}
-
-static void send_leaving(struct control *c)
-{
-	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
-	Tutti__V1__Leaving leaving = TUTTI__V1__LEAVING__INIT;
-
-	if (!c->env.back_within_ns)
-		return;
-	leaving.back_within_ns = c->env.back_within_ns;
-	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_LEAVING;
-	m.leaving = &leaving;
-	message_send(c->call, &m);
-}
-
-/* ---- messages from the aggregator ---- */
-
-static void send_probe(void *arg, const uint8_t *packet)
-{
-	struct control *c = arg;
-	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
-	Tutti__V1__Probe probe = TUTTI__V1__PROBE__INIT;
-
-	probe.packet = (ProtobufCBinaryData){ PROBE_BYTES, (uint8_t *)packet };
-	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_PROBE;
-	m.probe = &probe;
-	message_send(c->call, &m);
-}
+/* ---- messages ---- */
 
 static void on_welcome(struct control *c, const Tutti__V1__Welcome *m)
 {
-	struct clock_peer peer = {
-		.host = c->host,
-		.port = (int)m->probe_port,
-		.cookie = m->probe_cookie,
-		.epoch = m->clock_epoch,
-		.stream = send_probe,
-		.stream_arg = c,
-	};
-	struct err e;
-
-	if (c->state == LINK_UP && !c->old_channel)
-		return;
 	if (m->term && m->term < c->term) {
-		close_link(c, "not the leader: another aggregator has named a later term");
+		refuse_link(c, "not the leader: another aggregator has named a later term");
 		return;
 	}
 	if (m->term)
 		c->term = m->term;
+	c->awaited = NULL;
 	loop_timer_cancel(c->env.loop, &c->retry);
-	drop_old_link(c);
+	if (c->fresh_call)
+		take_fresh_link(c);
 	c->state = LINK_UP;
 	c->up_mono_ns = now_mono_ns();
 	c->down_reason[0] = '\0';
 	log_info("AGT-LINK", "state=up aggregator=%s", c->env.aggregator);
-	if (m->probe_key.len == sizeof(peer.key.bytes))
-		memcpy(peer.key.bytes, m->probe_key.data, sizeof(peer.key.bytes));
-	if (clock_set_peer(c->env.clock, &peer, &e))
-		log_warn("AGT-CLOCK", "state=uncalibrated reason=\"%s\"", e.msg);
-	c->reported_clock = clock_model(c->env.clock);
-	report_status(c, &c->reported_clock, true);
-	on_status_timer(c);
-	if (c->leaving)
-		send_leaving(c);
+	control_begin(c, m);
 	requests_link_up(c->requests);
 	if (c->enrol)
 		enrol_renew(c->enrol, c->env.aggregator, replace_link, c);
 }
 
-static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
+static int take_message(struct rpc_call *call, const struct rpc_msg *msg, struct err *e)
 {
-	if (m->kind_case == TUTTI__V1__AGGREGATOR_MESSAGE__KIND_PROBE) {
-		clock_take_stream_reply(c->env.clock, m->probe->packet.data);
-		return;
-	}
-	/* the message soon changes what Status reports of a request */
-	c->status_gap_ns = STATUS_GAP_NS;
-	switch (m->kind_case) {
-	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_WELCOME:
-		on_welcome(c, m->welcome);
-		break;
-	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ARM:
-		clock_check_breaks(c->env.clock);
-		requests_arm(c->requests, m->arm);
-		m->arm = NULL;
-		break;
-	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STOP:
-		requests_stop(c->requests, m->stop);
-		break;
-	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_CANCEL:
-		requests_cancel(c->requests, m->cancel->session);
-		break;
-	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_UPLOAD:
-		requests_upload(c->requests, m->upload);
-		break;
-	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_RELEASE:
-		requests_release(c->requests, m->release->session);
-		break;
-	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ANSWER:
-		questions_answer(c->questions, m->answer->id, m->answer->ok, m->answer->session,
-				 m->answer->detail);
-		break;
-	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STEP_WATCH:
-		step_reporter_watch(c->step_reporter, m->step_watch);
-		break;
-	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_PODS:
-		if (c->env.pods) {
-			local_pods_take(c->env.pods, m->pods);
-			m->pods = NULL;
-		}
-		break;
-	default:
-		break; /* a kind of message that this version does not have */
-	}
-}
-
-static int take_message(struct control *c, const struct rpc_msg *msg, struct err *e)
-{
+	struct control *c = rpc_arg(call);
 	Tutti__V1__AggregatorMessage *m;
 	size_t len;
 	const uint8_t *data = rpc_msg_data(msg, &len);
@@ -403,11 +234,12 @@ static int take_message(struct control *c, const struct rpc_msg *msg, struct err
 
 	if (rc)
 		return rc;
-	if (c->state == LINK_DIALLING &&
-	    m->kind_case != TUTTI__V1__AGGREGATOR_MESSAGE__KIND_WELCOME)
-		rc = err_set(e, ERR_INVALID, "the first message is not Welcome");
+	if (call != c->awaited)
+		control_take(c, m);
+	else if (m->kind_case == TUTTI__V1__AGGREGATOR_MESSAGE__KIND_WELCOME)
+		on_welcome(c, m->welcome);
 	else
-		dispatch(c, m);
+		rc = err_set(e, ERR_INVALID, "the first message is not Welcome");
 	tutti__v1__aggregator_message__free_unpacked(m, NULL);
 	return rc;
 }
@@ -419,10 +251,13 @@ static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
 
 	if (c->state == LINK_DOWN)
 		return true;
-	if (take_message(c, msg, &e)) {
-		log_warn("AGT-PEER", "peer=%s reason=\"%s\"", rpc_peer(call), e.msg);
+	if (!take_message(call, msg, &e))
+		return true;
+	log_warn("AGT-PEER", "peer=%s reason=\"%s\"", rpc_peer(call), e.msg);
+	if (call == c->call)
 		close_link(c, "the aggregator broke the protocol");
-	}
+	else
+		give_up_fresh_link(c, "the aggregator broke the protocol");
 	return true;
 }
 
@@ -435,7 +270,7 @@ static const struct rpc_events events = {
 
 static void on_welcome_limit(void *arg)
 {
-	close_link(arg, "no answer to Hello");
+	refuse_link(arg, "no answer to Hello");
 }
 
 static void on_enrolled(void *arg, const struct err *why)
@@ -450,13 +285,16 @@ static void on_enrolled(void *arg, const struct err *why)
 		dial(c);
 }
 
-static void open_stream(struct control *c)
+static struct rpc_call *open_stream(struct control *c, struct rpc_channel *channel,
+				    int64_t limit_ns)
 {
-	c->call = rpc_open(c->channel, "/tutti.v1.Control/Connect", INT64_MAX, &events, c);
-	send_hello(c);
-	loop_timer_in(c->env.loop, &c->retry,
-		      addresses_n(c->addresses) > 1 ? WELCOME_LIMIT_SEVERAL_NS : WELCOME_LIMIT_NS,
-		      on_welcome_limit, c);
+	struct rpc_call *call = rpc_open(channel, "/tutti.v1.Control/Connect", INT64_MAX, &events,
+					 c);
+
+	control_send_hello(c, call);
+	c->awaited = call;
+	loop_timer_in(c->env.loop, &c->retry, limit_ns, on_welcome_limit, c);
+	return call;
 }
 
 /* Each attempt has a channel of its own: gRPC core would make pauses of its own between attempts. */
@@ -481,7 +319,9 @@ static void dial(void *arg)
 		return;
 	}
 	c->state = LINK_DIALLING;
-	open_stream(c);
+	c->call = open_stream(c, c->channel,
+			      addresses_n(c->addresses) > 1 ? WELCOME_LIMIT_SEVERAL_NS
+							    : WELCOME_LIMIT_NS);
 }
 
 /* ---- a newer certificate ---- */
@@ -490,22 +330,18 @@ static void dial(void *arg)
 static void replace_link(void *arg)
 {
 	struct control *c = arg;
-	struct rpc_channel *fresh = NULL;
 	struct err e;
 
-	if (c->old_call ||
+	loop_timer_cancel(c->env.loop, &c->renew);
+	if (c->fresh_channel || c->awaited || c->dropped_call ||
 	    (requests_are_held(c->requests) && now_mono_ns() < enrol_last_mono_ns(c->enrol))) {
-		loop_timer_in(c->env.loop, &c->quiet, QUIET_POLL_NS, replace_link, c);
+		loop_timer_in(c->env.loop, &c->renew, QUIET_POLL_NS, replace_link, c);
 		return;
 	}
-	if (dial_aggregator(&fresh, &c->env, "control", &e)) {
-		log_warn("AGT-LINK", "state=not-renewed reason=\"%s\"", e.msg);
-		return;
-	}
-	c->old_channel = c->channel;
-	c->old_call = c->call;
-	c->channel = fresh;
-	open_stream(c);
+	if (dial_aggregator(&c->fresh_channel, &c->env, "control", &e))
+		give_up_fresh_link(c, e.msg);
+	else
+		c->fresh_call = open_stream(c, c->fresh_channel, WELCOME_LIMIT_SECOND_NS);
 }
 
 /* ---- questions ---- */
@@ -532,7 +368,7 @@ void control_ask(struct control *c, const struct control_question *q, answer_fn 
 	ask.token = (char *)q->token;
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_ASK;
 	m.ask = &ask;
-	message_send(c->call, &m);
+	message_send(control_call(c), &m);
 }
 
 bool control_is_connected(const struct control *c)
@@ -569,7 +405,7 @@ void control_leave(struct control *c, int64_t limit_ns, loop_fn done, void *arg)
 	c->left = done;
 	c->left_arg = arg;
 	if (c->state == LINK_UP)
-		send_leaving(c);
+		control_send_leaving(c);
 	requests_leave(c->requests, c->leave_by_mono_ns);
 	on_settle(c);
 }
@@ -633,16 +469,16 @@ void control_free(struct control *c)
 	c->stopping = true;
 	loop_timer_cancel(l, &c->retry); /* no dialling while the loop is turned below */
 	loop_timer_cancel(l, &c->status);
-	loop_timer_cancel(l, &c->quiet);
+	loop_timer_cancel(l, &c->renew);
 	loop_timer_cancel(l, &c->settle);
 	if (c->enrol)
 		enrol_stop_renewing(c->enrol);
+	drop_fresh_link(c);
 	if (c->state == LINK_UP)
 		send_disconnect(c);
 	c->state = LINK_DOWN;
 	rpc_channel_free(c->channel);
-	drop_old_link(c);
-	while (c->call || c->old_call)
+	while (c->call || c->dropped_call)
 		loop_turn(l, 20); /* cancelled: on_closed() comes soon */
 	clock_unset_peer(c->env.clock);
 	requests_free(c->requests);

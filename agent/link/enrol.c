@@ -24,9 +24,12 @@
 
 #define ENROL_PATH     "/tutti.v1.Enrol/Enrol"
 #define ENROL_LIMIT_NS (30 * NS_PER_S)
-#define RETRY_NS       (10 * NS_PER_S) /* after a failure, while the present one is valid */
+/* pauses after failures, while the present one is valid: each twice the one before */
+#define RETRY_FIRST_NS (10 * NS_PER_S)
+#define RETRY_MAX_NS   (600 * NS_PER_S)
 #define REPLY_BYTES    (CERT_PEM_BYTES + 64)
 #define FILE_BYTES     (2 * CERT_PEM_BYTES)
+#define REASON_BYTES   sizeof(((struct err *)0)->msg)
 
 struct enrol {
 	struct enrol_env env;
@@ -38,17 +41,30 @@ struct enrol {
 	char *renew_at; /* the aggregator that is asked then */
 	void (*renewed)(void *arg);
 	void *renewed_arg;
+	int64_t retry_ns; /* the next pause */
 
 	/* a request */
-	struct rpc_channel *channel;
+	struct rpc_channel *channel; /* while it is under way: the aggregator has many agents */
 	struct rpc_call *call; /* NULL = none */
 	struct buf key; /* the new one */
 	bool by_token;
+	struct save *save; /* of its result, by a worker; NULL = none */
 	char *aggregator;
-	char refused[sizeof(
-		((struct err *)0)->msg)]; /* why the latest was, if it was; "" = never */
+	char refused
+		[2]
+		[REASON_BYTES]; /* why the latest was, by certificate and by token; "" = it was not */
 	enrol_fn fn;
 	void *arg;
+};
+
+/* A certificate and its key on their way to the file. */
+struct save {
+	struct enrol *enrol;
+	char *file;
+	struct buf text;
+	int64_t begin_mono_ns, life_ns;
+	int rc;
+	struct err error;
 };
 
 /* ---- the file ---- */
@@ -61,10 +77,10 @@ static int64_t due_part(const struct enrol *en)
 	return life_ns * 2 / 5 + random_pause_ns(life_ns / 10);
 }
 
-static void note_life(struct enrol *en, int64_t left_ns, int64_t life_ns)
+static void note_life(struct enrol *en, int64_t begin_mono_ns, int64_t life_ns)
 {
-	en->end_mono_ns = now_mono_ns() + left_ns;
-	en->begin_mono_ns = en->end_mono_ns - life_ns;
+	en->begin_mono_ns = begin_mono_ns;
+	en->end_mono_ns = begin_mono_ns + life_ns;
 }
 
 static void load(struct enrol *en)
@@ -84,25 +100,10 @@ static void load(struct enrol *en)
 		log_warn("AGT-ENROL", "file=%s state=not-used reason=\"it is for host '%s'\"",
 			 en->file, host.name);
 	else if (now_s < host.end_s)
-		note_life(en, (host.end_s - now_s) * NS_PER_S,
+		note_life(en, now_mono_ns() - (now_s - host.begin_s) * NS_PER_S,
 			  (host.end_s - host.begin_s) * NS_PER_S);
 	explicit_bzero(text.data, text.len);
 	buf_release(&text);
-}
-
-/* One file, so that certificate and key belong together at any time. */
-static int save(const struct enrol *en, const char *certificate, struct err *e)
-{
-	struct buf text = BUF_INIT;
-	int rc;
-
-	buf_add_str(&text, certificate);
-	buf_reserve_all(&text, en->key.len); /* so that no copy of the key is left behind */
-	buf_add(&text, en->key.data, en->key.len);
-	rc = file_replace(en->file, 0600, text.data, text.len, e);
-	explicit_bzero(text.data, text.len);
-	buf_release(&text);
-	return rc;
 }
 
 static void forget_key(struct enrol *en)
@@ -114,10 +115,46 @@ static void forget_key(struct enrol *en)
 
 /* ---- a request ---- */
 
+static void save_free(struct save *w)
+{
+	if (w->text.data)
+		explicit_bzero(w->text.data, w->text.len);
+	buf_release(&w->text);
+	free(w->file);
+	free(w);
+}
+
+static int check_reply(const struct enrol *en, const Tutti__V1__EnrolReply *m, struct err *e)
+{
+	struct cert_host host;
+	int rc = cert_read_host(m->certificate, strlen(m->certificate), &host, e);
+
+	if (!rc &&
+	    (strcmp(host.name, en->env.host) != 0 || m->life_ns <= 0 || m->life_ns > LIMIT_TIME_NS))
+		rc = err_set(e, ERR_PEER,
+			     "the aggregator gave a certificate of another host, or of "
+			     "no life");
+	return rc;
+}
+
+/* What to save, in one file, so that certificate and key belong together at any time. */
+static struct save *save_new(struct enrol *en, const Tutti__V1__EnrolReply *m)
+{
+	struct save *w = xcalloc(1, sizeof(*w));
+
+	w->enrol = en;
+	w->file = xstrdup(en->file);
+	w->begin_mono_ns = now_mono_ns();
+	w->life_ns = m->life_ns;
+	buf_add_str(&w->text, m->certificate);
+	buf_reserve_all(&w->text, en->key.len); /* so that no copy of the key is left behind */
+	buf_add(&w->text, en->key.data, en->key.len);
+	return w;
+}
+
 static int read_reply(struct enrol *en, const struct rpc_msg *msg, struct err *e)
 {
 	Tutti__V1__EnrolReply *m = NULL;
-	struct cert_host host;
 	size_t len;
 	const uint8_t *data = rpc_msg_data(msg, &len);
 	int rc = message_unpack((ProtobufCMessage **)&m, &tutti__v1__enrol_reply__descriptor,
@@ -125,16 +162,9 @@ static int read_reply(struct enrol *en, const struct rpc_msg *msg, struct err *e
 
 	if (rc)
 		return rc;
-	rc = cert_read_host(m->certificate, strlen(m->certificate), &host, e);
-	if (!rc &&
-	    (strcmp(host.name, en->env.host) != 0 || m->life_ns <= 0 || m->life_ns > LIMIT_TIME_NS))
-		rc = err_set(e, ERR_PEER,
-			     "the aggregator gave a certificate of another host, or of "
-			     "no life");
+	rc = check_reply(en, m, e);
 	if (!rc)
-		rc = save(en, m->certificate, e);
-	if (!rc)
-		note_life(en, m->life_ns, m->life_ns);
+		en->save = save_new(en, m);
 	tutti__v1__enrol_reply__free_unpacked(m, NULL);
 	return rc;
 }
@@ -142,10 +172,12 @@ static int read_reply(struct enrol *en, const struct rpc_msg *msg, struct err *e
 /* Of the same reason, however often, one line. */
 static void log_refused(struct enrol *en, const struct err *why)
 {
-	if (strcmp(en->refused, why->msg) != 0)
+	char *before = en->refused[en->by_token];
+
+	if (strcmp(before, why->msg) != 0)
 		log_warn("AGT-ENROL", "state=refused by=%s reason=\"%s\"",
 			 en->by_token ? "token" : "certificate", why->msg);
-	snprintf(en->refused, sizeof(en->refused), "%s", why->msg);
+	snprintf(before, REASON_BYTES, "%s", why->msg);
 }
 
 static void end_request(struct enrol *en, const struct err *why)
@@ -156,39 +188,72 @@ static void end_request(struct enrol *en, const struct err *why)
 	free(en->aggregator);
 	en->aggregator = NULL;
 	en->fn = NULL;
-	if (why)
+	if (why) {
 		log_refused(en, why);
-	else
+	} else {
 		log_info("AGT-ENROL", "state=enrolled by=%s life_s=%" PRId64,
 			 en->by_token ? "token" : "certificate",
 			 (en->end_mono_ns - now_mono_ns()) / NS_PER_S);
-	if (!why)
-		en->refused[0] = '\0';
+		en->refused[false][0] = en->refused[true][0] = '\0';
+	}
 	if (fn)
 		fn(en->arg, why);
 }
 
-static void begin_request(struct enrol *en);
+static void run_save(void *arg)
+{
+	struct save *w = arg;
+
+	w->rc = file_replace(w->file, 0600, w->text.data, w->text.len, &w->error);
+}
+
+static void on_saved(void *arg)
+{
+	struct save *w = arg;
+	struct enrol *en = w->enrol;
+
+	en->save = NULL;
+	if (!w->rc)
+		note_life(en, w->begin_mono_ns, w->life_ns);
+	if (en->fn)
+		end_request(en, w->rc ? &w->error : NULL);
+	save_free(w);
+}
+
+/* The token is for a certificate that is not accepted: it may have few uses, and other errors pass. */
+static bool is_refused(const struct rpc_status *st)
+{
+	return st->code == RPC_UNAUTHENTICATED || st->code == RPC_PERMISSION_DENIED;
+}
+
+static void begin_request(struct enrol *en, bool by_token);
 
 static void on_reply(void *arg, const struct rpc_status *st, const struct rpc_msg *msg)
 {
 	struct enrol *en = arg;
 	struct err why = { 0 };
 	char text[200];
-	int rc;
 
 	en->call = NULL;
-	clean_sentence(text, sizeof(text), st->text, strlen(st->text));
-	rc = msg ? read_reply(en, msg, &why)
-		 : err_set(&why, st->code == RPC_UNAVAILABLE ? ERR_CLOSED : ERR_DENIED, "%s: %s",
-			   rpc_code_name(st->code), text);
-	if (rc == ERR_DENIED && !en->by_token && en->fn) {
-		log_refused(en, &why);
-		enrol_forget(en);
-		begin_request(en);
+	if (!en->fn)
+		return; /* enrol_free() waits for it */
+	rpc_channel_free(en->channel);
+	en->channel = NULL;
+	if (msg && !read_reply(en, msg, &why)) {
+		loop_work(en->env.loop, run_save, on_saved, en->save);
 		return;
 	}
-	end_request(en, rc ? &why : NULL);
+	if (!msg) {
+		clean_sentence(text, sizeof(text), st->text, strlen(st->text));
+		err_set(&why, is_refused(st) ? ERR_DENIED : ERR_CLOSED, "%s: %s",
+			rpc_code_name(st->code), text);
+	}
+	if (why.code == ERR_DENIED && !en->by_token) {
+		log_refused(en, &why);
+		begin_request(en, true);
+		return;
+	}
+	end_request(en, &why);
 }
 
 static int send_request(struct enrol *en, const char *token, struct err *e)
@@ -205,8 +270,6 @@ static int send_request(struct enrol *en, const char *token, struct err *e)
 
 	if (!rc)
 		rc = cert_make_request(buf_str(&en->key), en->env.host, &der, e);
-	rpc_channel_free(en->channel);
-	en->channel = NULL;
 	if (!rc)
 		rc = rpc_channel_new(&en->channel, en->env.rpc, &opts, e);
 	if (!rc) {
@@ -225,15 +288,15 @@ static int send_request(struct enrol *en, const char *token, struct err *e)
 	return rc;
 }
 
-static void begin_request(struct enrol *en)
+static void begin_request(struct enrol *en, bool by_token)
 {
 	char *token = NULL;
 	struct err why;
 	int rc = 0;
 
 	forget_key(en);
-	en->by_token = !enrol_has_certificate(en);
-	if (en->by_token)
+	en->by_token = by_token;
+	if (by_token)
 		rc = secret_load(&token, en->env.token_file, &why);
 	if (!rc)
 		rc = send_request(en, token ? token : "", &why);
@@ -249,7 +312,7 @@ void enrol_ask(struct enrol *en, const char *aggregator, enrol_fn fn, void *arg)
 	if (en->aggregator)
 		return; /* one is under way, for a link that has ended meanwhile */
 	en->aggregator = xstrdup(aggregator);
-	begin_request(en);
+	begin_request(en, !enrol_has_certificate(en));
 }
 
 /* ---- renewing ---- */
@@ -270,9 +333,11 @@ static void on_renewed(void *arg, const struct err *why)
 	if (!en->renew_at)
 		return;
 	if (why) {
-		loop_timer_in(en->env.loop, &en->due, random_pause_ns(RETRY_NS), on_due, en);
+		loop_timer_in(en->env.loop, &en->due, random_pause_ns(en->retry_ns), on_due, en);
+		en->retry_ns = 2 * en->retry_ns < RETRY_MAX_NS ? 2 * en->retry_ns : RETRY_MAX_NS;
 		return;
 	}
+	en->retry_ns = RETRY_FIRST_NS;
 	loop_timer_at(en->env.loop, &en->due, en->begin_mono_ns + due_part(en), on_due, en);
 	en->renewed(en->renewed_arg);
 }
@@ -323,6 +388,7 @@ int enrol_new(struct enrol **out, const struct enrol_env *env, struct err *e)
 	int rc = file_make_folders(env->folder, 0755, 0700, e);
 
 	en->env = *env;
+	en->retry_ns = RETRY_FIRST_NS;
 	en->file = xasprintf("%s/agent.pem", env->folder);
 	en->tls = *env->tls;
 	en->tls.cert_file = en->tls.key_file = en->file;
@@ -339,12 +405,12 @@ void enrol_free(struct enrol *en)
 {
 	if (!en)
 		return;
+	enrol_stop_renewing(en); /* before the loop is turned */
 	en->fn = NULL;
 	if (en->call)
 		rpc_cancel(en->call);
-	while (en->call)
+	while (en->call || en->save)
 		loop_turn(en->env.loop, 20);
-	enrol_stop_renewing(en);
 	rpc_channel_free(en->channel);
 	forget_key(en);
 	free(en->aggregator);

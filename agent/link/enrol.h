@@ -37,8 +37,8 @@ const struct rpc_tls *enrol_tls(const struct enrol *en);
 
 bool enrol_has_certificate(const struct enrol *en);
 
-/* Asks for a newer one at about half of the life of the present one, and calls `renewed` whenever one came; until
- * enrol_stop_renewing(). */
+/* Asks for a newer one at about half of the life of the present one, after failures again and again in growing pauses, and
+ * calls `renewed` whenever one came; until enrol_stop_renewing(). */
 void enrol_renew(struct enrol *en, const char *aggregator, void (*renewed)(void *arg), void *arg);
 void enrol_stop_renewing(struct enrol *en);
 
@@ -48,8 +48,9 @@ int64_t enrol_last_mono_ns(const struct enrol *en);
 /* The aggregator does not accept the present one. */
 void enrol_forget(struct enrol *en);
 
-/* Asks an aggregator for a certificate: by the present one, else, or if that is refused, by the token. Calls fn once,
- * which may be before it returns: `why` is NULL if there is a new one. Where a request is under way, its fn is replaced. */
+/* Asks an aggregator for a certificate: by the present one, else, or if that is refused, by the token. Whatever comes of it,
+ * the present one stays until there is a new one in the file. Calls fn once, which may be before it returns: `why` is NULL
+ * if there is a new one. Where a request is under way, its fn is replaced. */
 typedef void (*enrol_fn)(void *arg, const struct err *why);
 void enrol_ask(struct enrol *en, const char *aggregator, enrol_fn fn, void *arg);
 

@@ -271,3 +271,17 @@ json_t *requests_json(const struct requests *rs)
 						      (json_int_t)rq->bytes_done));
 	return list;
 }
+
+void requests_report_again(const struct requests *rs)
+{
+	const struct clock_model m = clock_model(rs->env->clock);
+
+	for (const struct request *rq = rs->head; rq; rq = rq->next) {
+		if (rq->state >= REQUEST_STORED)
+			request_report_result(rq, NULL, NULL);
+		else if (rq->state > REQUEST_ARMED)
+			request_report_progress(rq);
+		else if (rq->capture)
+			request_report_armed(rq, &m, capture_t0_ns(rq->capture));
+	}
+}

@@ -88,6 +88,8 @@ unit_test(agent/capture/capture_test VIRTUAL USES agent_capture agent_conf SRC $
 unit_test(agent/link/control_test VIRTUAL USES agent_link agent_conf PKG jansson zlib
 	SRC ${core_fixture} ${CMAKE_SOURCE_DIR}/tests/unit/agent/link/fake_aggregator.c)
 if(NOT TUTTI_SANITIZE STREQUAL thread)	# minutes of waiting, which only virtual time makes short
+	unit_test(agent/link/enrol_test VIRTUAL USES agent_link agent_conf PKG jansson zlib
+		SRC ${core_fixture} ${CMAKE_SOURCE_DIR}/tests/unit/agent/link/fake_aggregator.c)
 	unit_test(agent/snapshot_requests_test VIRTUAL USES agent_link agent_conf
 		SRC ${core_fixture} ${CMAKE_SOURCE_DIR}/agent/snapshot_requests.c ${CMAKE_SOURCE_DIR}/tests/unit/agent/link/fake_aggregator.c)
 endif()

@@ -97,6 +97,8 @@ static void on_hello(struct fake_aggregator *a, const Tutti__V1__Hello *m)
 	if (m->n_tracers)
 		snprintf(a->tracer, sizeof(a->tracer), "%s", m->tracers[0]->name);
 	take_held(a, m);
+	if (a->former)
+		rpc_abort(a->former, RPC_ABORTED, "replaced by a newer connection");
 	if (!a->no_welcome)
 		send_welcome(a);
 }
@@ -182,6 +184,12 @@ static void on_control_opened(struct rpc_call *call)
 {
 	struct fake_aggregator *a = rpc_arg(call);
 
+	a->links++;
+	if (a->refuse_links)
+		rpc_finish(call, a->refuse_links, "no links now");
+	if (a->refuse_links || a->ignore_links)
+		return;
+	a->former = a->control;
 	a->control = call;
 }
 
@@ -212,6 +220,8 @@ static void on_control_closed(struct rpc_call *call, const struct rpc_status *st
 	a->lost += st->code != RPC_OK;
 	if (a->control == call)
 		a->control = NULL;
+	if (a->former == call)
+		a->former = NULL;
 }
 
 static const struct rpc_events control_events = {
@@ -392,11 +402,13 @@ void fake_stop_capture(struct fake_aggregator *a, const char *session, int64_t t
 
 /* ---- life ---- */
 
-void fake_aggregator_up(struct fake_aggregator *a, struct loop *l, struct rpc *r)
+void fake_aggregator_up_with(struct fake_aggregator *a, struct loop *l, struct rpc *r,
+			     const struct rpc_method *method)
 {
 	const struct rpc_method methods[] = {
 		{ "/tutti.v1.Control/Connect", &control_events, a, LIMIT_CONTROL_BYTES },
 		{ "/tutti.v1.Ingest/Upload", &upload_events, a, LIMIT_UPLOAD_MESSAGE_BYTES },
+		method ? *method : (struct rpc_method){ 0 },
 	};
 	const struct rpc_server_opts opts = {
 		.address = "127.0.0.1:0",
@@ -407,8 +419,12 @@ void fake_aggregator_up(struct fake_aggregator *a, struct loop *l, struct rpc *r
 	memset(a, 0, sizeof(*a));
 	a->shift_ns = INT64_C(1790000000000000000);
 	CHECK_OK(udp_listen(&a->probes, l, "127.0.0.1:0", on_probe, a, &a->probe_port, &e), e);
-	CHECK_OK(rpc_server_new(&a->server, r, &opts, methods, ARRAY_SIZE(methods), &a->port, &e),
-		 e);
+	CHECK_OK(rpc_server_new(&a->server, r, &opts, methods, method ? 3 : 2, &a->port, &e), e);
+}
+
+void fake_aggregator_up(struct fake_aggregator *a, struct loop *l, struct rpc *r)
+{
+	fake_aggregator_up_with(a, l, r, NULL);
 }
 
 void fake_aggregator_down(struct fake_aggregator *a)

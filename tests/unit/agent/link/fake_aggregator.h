@@ -14,14 +14,18 @@ struct fake_aggregator {
 	struct udp *probes;
 	int port, probe_port;
 	struct rpc_call *control; /* of the agent that is connected, or NULL */
+	struct rpc_call *former; /* the one before, until Hello of `control` comes, which ends it */
 	int64_t shift_ns; /* session clock = raw + this */
 	bool no_welcome, no_time;
 	uint64_t term; /* in Welcome */
 	enum rpc_code refuse_uploads; /* not RPC_OK: uploads end with it */
+	enum rpc_code refuse_links; /* not RPC_OK: further links end with it */
+	bool ignore_links; /* further links are left without an answer */
 	size_t cut_after; /* not 0: one upload ends with UNAVAILABLE once so many bytes came */
 
 	/* What came, counted by kind; the last of each. */
-	int hellos, statuses, armed, refused, progress, results, asks, disconnects, leavings, lost;
+	int links, hellos, statuses, armed, refused, progress, results, asks, disconnects, leavings,
+		lost;
 	bool calibrated; /* in the last Status */
 	char host[64], label[64], tracer[64], state[32], reason[64], detail[256];
 	char states[256]; /* of Progress, as "running gathering uploading" */
@@ -48,6 +52,9 @@ struct fake_aggregator {
 };
 
 void fake_aggregator_up(struct fake_aggregator *a, struct loop *l, struct rpc *r);
+/* The same, with another method. */
+void fake_aggregator_up_with(struct fake_aggregator *a, struct loop *l, struct rpc *r,
+			     const struct rpc_method *method);
 void fake_aggregator_down(struct fake_aggregator *a);
 int64_t fake_session_now(const struct fake_aggregator *a);
 
