@@ -166,26 +166,27 @@ static int on_waiting(void *arg, struct err *e)
 		       f->last ? json_get_text(f->last, "state") : "unknown", missing, f->session);
 }
 
-/* Whether to open the stream again. Only a proxy may have cut it, or stopped to forward it; or the aggregator restarts. */
-static bool is_worth_again(struct follow *f, const struct api_conf *api, int rc)
+/* Whether to open the stream again, after one that began at `began_ns`. Only a proxy may have cut it, or stopped to forward it; or the
+ * aggregator restarts. What counts is when it began: a proxy that forwards nothing is found out later than an aggregator is back. */
+static bool is_worth_again(struct follow *f, const struct api_conf *api, int rc, int64_t began_ns)
 {
-	int64_t now_ns = now_mono_ns();
-
 	if ((rc != ERR_CLOSED && rc != ERR_TIMEOUT && rc != ERR_PEER) || f->has_given_up)
 		return false;
 	if (!f->away_mono_ns)
-		f->away_mono_ns = now_ns;
-	return now_ns - f->away_mono_ns < (api_has_several(api) ? TAKEN_NS : AWAY_NS);
+		f->away_mono_ns = now_mono_ns();
+	return began_ns - f->away_mono_ns < (api_has_several(api) ? TAKEN_NS : AWAY_NS);
 }
 
 /* Each stream begins with the capture as it is: nothing is lost between two of them. */
 static int read_events(const struct api_conf *api, struct follow *f, struct err *e)
 {
 	char *path = xasprintf("/api/v1/captures/%s/events", f->session);
+	int64_t began_ns = now_mono_ns();
 	int rc = api_events(api, path, on_event, on_waiting, f, e);
 
-	while (is_worth_again(f, api, rc)) {
+	while (is_worth_again(f, api, rc, began_ns)) {
 		now_sleep_until_mono(now_mono_ns() + AGAIN_NS);
+		began_ns = now_mono_ns();
 		api_choose(api);
 		rc = api_events(api, path, on_event, on_waiting, f, e);
 	}

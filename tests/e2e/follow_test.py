@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tutti capture` behind a proxy that harms the stream of events: the command ends with the capture's result, and soon. With "silent"
-as argument, also behind one that forwards nothing any more, which takes 45 s."""
+as argument, also behind one that forwards nothing any more, which takes 45 s, or nothing of the next stream, which takes as long."""
 import json
 import signal
 import socket
@@ -13,11 +13,11 @@ from lib.cluster import BIN, SLOW, Cluster, main, wait_until
 
 
 class Proxy:
-    """Forwards connections to `target`. The first stream of events is harmed as `how` says, after its first event; what comes later
-    passes."""
+    """Forwards connections to `target`. The first stream of events is harmed as `how` says, after its first event; of the next
+    `n_silent` streams nothing is forwarded; what comes later passes."""
 
-    def __init__(self, target, how):
-        self.target, self.how, self.harmed = target, how, 0
+    def __init__(self, target, how, n_silent=0):
+        self.target, self.how, self.harmed, self.n_silent = target, how, 0, n_silent
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -44,6 +44,9 @@ class Proxy:
             while data := near.recv(1 << 16):
                 if b"/events " in data:
                     is_events.set()
+                    if self.harmed and self.n_silent:
+                        self.n_silent -= 1
+                        continue
                 far.sendall(data)
         except OSError:
             pass
@@ -91,12 +94,12 @@ def swallow(far, near):
         pass
 
 
-def capture_through(c, how, seconds):
-    with Proxy(c.http, how) as proxy:
+def capture_through(c, how, seconds, n_silent=0):
+    with Proxy(c.http, how, n_silent) as proxy:
         start = time.monotonic()
         code, doc = c.tutti("capture", "--duration", "1s", "--json", "--server", f"http://127.0.0.1:{proxy.port}")
         took = time.monotonic() - start
-        assert proxy.harmed == 1, "the stream was not harmed"
+        assert (proxy.harmed, proxy.n_silent) == (1, 0), "the stream was not harmed"
     assert (code, doc["complete"]) == (0, 1), (how.__name__, code, doc)
     assert took < seconds * SLOW, f"{how.__name__}: took {took:.1f} s"
 
@@ -120,6 +123,7 @@ def test_silent_stream():
     with Cluster() as c:
         one_host(c)
         capture_through(c, swallow, 60)
+        capture_through(c, cut, 60, n_silent=1)
 
 
 def test_restart():
