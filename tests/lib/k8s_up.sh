@@ -7,10 +7,12 @@
 #
 # BIN is what k8s_build.sh made; one of the images is localhost/pause:1. Needs root and the packages containerd, runc and
 # containernetworking-plugins. All listens on 127.0.0.1, ports BASE_PORT (26500) and 99 above. DIR/kubeconfig is an administrator's.
-# Works with cgroup v1 and v2 and without CAP_SYS_RESOURCE. There is no DNS and no kube-proxy: pods reach each other by address.
+# Works with cgroup v1 and v2 and without CAP_SYS_RESOURCE. k8s_net.py is its DNS and, for the API server's own Service, its kube-proxy: a pod
+# reaches that and headless Services, and no other. Pods are in 198.18.64.0/24, Services in 198.18.65.0/24.
 set -uo pipefail
 
-base=${BASE_PORT:-26500} bridge=tuttitest0
+base=${BASE_PORT:-26500} bridge=tuttitest0 gateway=198.18.64.1 api_service=198.18.65.1
+here=$(cd "$(dirname "$0")" && pwd)
 
 # The pids in DIR/pids whose programs are still those that were started.
 alive() {
@@ -104,7 +106,7 @@ echo 'admintoken,admin,1,system:masters' >"$dir/tokens.csv"
 start api "$bin/kube-apiserver" --etcd-servers=$etcd_url --bind-address=127.0.0.1 --secure-port=$((base + 43)) --cert-dir="$dir/certs" \
 	--service-account-issuer=https://kubernetes.default.svc --service-account-signing-key-file="$dir/sa.key" --service-account-key-file="$dir/sa.key" \
 	--api-audiences=https://kubernetes.default.svc --authorization-mode=Node,RBAC --token-auth-file="$dir/tokens.csv" \
-	--service-cluster-ip-range=10.0.0.0/24 --allow-privileged=true --endpoint-reconciler-type=none --kubelet-preferred-address-types=Hostname
+	--service-cluster-ip-range=198.18.65.0/24 --allow-privileged=true --endpoint-reconciler-type=none --kubelet-preferred-address-types=Hostname
 cat >"$dir/kubeconfig" <<-CONFIG
 	apiVersion: v1
 	kind: Config
@@ -142,6 +144,14 @@ cat >"$dir/cd/config.toml" <<-TOML
 	[plugins."io.containerd.internal.v1.opt"]
 	  path = "$dir/cd/opt"
 TOML
+ip link del $bridge 2>/dev/null # of a run whose folder is gone
+ip link add $bridge type bridge && ip addr add $gateway/24 dev $bridge && ip addr add $api_service/32 dev $bridge && ip link set $bridge up ||
+	{ echo "k8s_up: no bridge" >&2; down "$dir"; exit 1; }
+# `ip netns add` mounts this folder onto itself, unless it is a shared mount already: containerd's mounts below would be hidden by that, and
+# pods with them could not be removed. It stays, as after `ip netns add`: others may have namespaces there by then.
+mkdir -p /run/netns
+mountpoint -q /run/netns || mount --bind --make-shared /run/netns /run/netns || { echo "k8s_up: no /run/netns" >&2; down "$dir"; exit 1; }
+start net python3 "$here/k8s_net.py" "https://127.0.0.1:$((base + 43))" admintoken $gateway $api_service
 start containerd containerd -c "$dir/cd/config.toml"
 wait_for 60 containerd ctr -a "$dir/cd/c.sock" version
 for image in "${images[@]}"; do
@@ -158,6 +168,8 @@ cat >"$dir/kubelet.yaml" <<-YAML
 	failSwapOn: false
 	cgroupDriver: cgroupfs
 	oomScoreAdj: 0
+	clusterDNS: [$gateway]
+	clusterDomain: cluster.local
 	containerRuntimeEndpoint: unix://$dir/cd/c.sock
 	authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 	authorization: {mode: AlwaysAllow}
