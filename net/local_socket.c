@@ -431,22 +431,28 @@ static int endpoint_open(struct local_socket *ls, struct err *e)
 
 /* ---- does the socket still answer? ---- */
 
-/* Connections without a valid handshake: closed early, not nng, or another nng protocol. */
+static uint64_t read_stat(nng_stat *listener, const char *name)
+{
+	nng_stat *st = listener ? nng_stat_find(listener, name) : NULL;
+
+	return st ? nng_stat_value(st) : 0;
+}
+
+/* Connections without a valid handshake: closed early, not nng, or another nng protocol. To nng the end of an
+ * accepted connection is an error, too: those are taken off. */
 static uint64_t listener_errors(const struct endpoint *ep)
 {
-	static const char *const names[] = { "other", "proto", "reject" };
-	nng_stat *all, *listener, *st;
-	uint64_t n = 0;
+	nng_stat *all, *listener;
+	uint64_t errors, ended;
 
 	if (nng_stats_get(&all))
 		return 0;
 	listener = nng_stat_find_listener(all, ep->listener);
-	for (size_t i = 0; listener && i < ARRAY_SIZE(names); i++) {
-		st = nng_stat_find(listener, names[i]);
-		n += st ? nng_stat_value(st) : 0;
-	}
+	errors = read_stat(listener, "other") + read_stat(listener, "proto") +
+		 read_stat(listener, "reject");
+	ended = read_stat(listener, "accept") - read_stat(listener, "pipes");
 	nng_stats_free(all);
-	return n;
+	return errors > ended ? errors - ended : 0;
 }
 
 static void run_check(void *arg)

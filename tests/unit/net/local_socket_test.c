@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/local_socket.h"
 
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "proto/limits.h"
 #include "tests/lib/check.h"
+#include "tests/lib/run_until.h"
 #include "tests/unit/net/local_socket_fixture.h"
 
 static void test_no_listener(struct state *s)
@@ -51,6 +53,26 @@ static void test_sizes(struct state *s)
 	local_fix_finish(s, &a);
 	CHECK_EQ(a.rc, ERR_LIMIT);
 	free(text);
+}
+
+/* Clients that were let in and have left are identified, and so is the socket's own check: the log is silent. */
+static void test_clients_leave_silently(struct state *s)
+{
+	int log = memfd_create("log", MFD_CLOEXEC), before = dup(STDERR_FILENO);
+	struct stat st;
+
+	CHECK(log >= 0 && before >= 0);
+	fflush(stderr);
+	dup2(log, STDERR_FILENO);
+	for (int i = 0; i < 5; i++)
+		local_fix_echo(s, "here and gone", 13);
+	run_for(s->loop, 3 * NS_PER_S); /* the socket looks each second */
+	fflush(stderr);
+	dup2(before, STDERR_FILENO);
+	close(before);
+	CHECK(!fstat(log, &st));
+	CHECK_EQ(st.st_size, 0);
+	close(log);
 }
 
 static void test_slow_answers_block_no_other(struct state *s)
@@ -121,6 +143,7 @@ int main(void)
 	test_no_listener(&s);
 	test_open(&s);
 	test_sizes(&s);
+	test_clients_leave_silently(&s);
 	test_slow_answers_block_no_other(&s);
 	test_free_with_open_requests(&s);
 	test_what_lies_in_the_way(&s);
