@@ -4,11 +4,15 @@
 # The manifests on a real Kubernetes of one node: API server, controllers, scheduler, containerd and kubelet, built from their Go modules the
 # first time (10 CPU minutes, 4.5 GB, kept beside the servers of tests/servers.sh). What it shows is in tests/cluster/check.py.
 #
-#   tests/cluster.sh             builds what is missing, brings the cluster up, checks, takes it down
-#   tests/cluster.sh --keep      leaves the cluster up: its kubeconfig is build/cluster/run/kubeconfig
-#   tests/cluster.sh --down      takes it down
+#   tests/cluster.sh [PART...]          builds what is missing, brings the cluster up, checks, takes it down
+#   tests/cluster.sh --keep [PART...]   leaves the cluster up: its kubeconfig is build/cluster/run/kubeconfig
+#   tests/cluster.sh --down             takes it down
 #
-# Needs root, and the packages containerd, runc and containernetworking-plugins.
+# PARTs, all by default: overlays (each as the API server takes it), dev (rights, people, jobs), rolling (updates under captures), enrol
+# (certificates by pods' tokens), chart (helm install).
+#
+# Needs root, the packages containerd, runc and containernetworking-plugins, and nothing else that opens /run/tutti/agent.ipc: the agents'
+# pods mount this machine's /run/tutti, and leave nothing in /var/lib/tutti-node.
 set -euo pipefail
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -18,6 +22,8 @@ python=${TUTTI_PYTHON:-$top/.venv/bin/python}
 
 say() { echo "cluster: $*"; }
 [ "${1:-}" != --down ] || exec "$top/tests/lib/k8s_up.sh" --down "$work/run"
+keep=false
+[ "${1:-}" != --keep ] || { keep=true; shift; }
 for program in containerd runc ctr ip openssl; do
 	command -v $program >/dev/null || { say "$program is missing: apt-get install containerd runc containernetworking-plugins iproute2 openssl"; exit 1; }
 done
@@ -42,7 +48,7 @@ tests/lib/image_tar.sh "$work/pause.tar" localhost/pause:1 "$work/pause"
 tests/lib/image_tar.sh "$work/job.tar" localhost/job:1 "$work/annotator" 50
 
 say "starting Kubernetes"
-[ "${1:-}" = --keep ] || trap 'say "taking it down"; "$top/tests/lib/k8s_up.sh" --down "$work/run"' EXIT
+[ $keep = true ] || trap 'say "taking it down"; "$top/tests/lib/k8s_up.sh" --down "$work/run"' EXIT
 tests/lib/k8s_up.sh "$servers/kubernetes/bin" "$work/run" "$work"/{pause,job}.tar "$work"/images/tutti-{agent,aggregator}.tar
 say "node Ready after $SECONDS s in all"
-"$python" tests/cluster/check.py "$servers/kubernetes/bin/kubectl" "$work"
+"$python" tests/cluster/check.py "$servers/kubernetes/bin/kubectl" "$work" "$@"

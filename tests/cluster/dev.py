@@ -1,32 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manifests on the cluster of tests/cluster.sh: check.py KUBECTL FOLDER.
-
-The overlay dev comes up; programs have the rights that it declares and no others; a pod of a job is captured through a forwarded
-port, by a user whose only right is to forward it; PodSecurity admits our namespace and refuses the same pod elsewhere. The cluster has
-neither DNS nor kube-proxy: agents get the aggregator's address as a line in /etc/hosts, by hostAliases, and a name server that refuses at once.
+"""The overlay dev: it comes up; programs have the rights that it declares and no others; a pod of a job is captured through a forwarded
+port, by a user whose only right is to forward it; PodSecurity admits our namespace and refuses the same pod elsewhere.
 """
 import hashlib
 import json
 import os
 import pathlib
 import shutil
-import socket
 import subprocess
 import sys
-import threading
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from bed import (ADMIN, OVERLAYS, ROOT, TUTTI, WORK, Forward, ask, captures, connected, get, kubectl, person, remove, say, token_of, tutti,
+                 wait_ready, wait_until)
+
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 from lib import kubernetes_schema, xspace  # noqa: E402
 from lib.listeners import reachable  # noqa: E402
 
-KUBECTL, WORK = sys.argv[1], pathlib.Path(sys.argv[2])
-ADMIN = str(WORK / "run/kubeconfig")
-TUTTI = ROOT / "build/release/bin/tutti"
 AGENT_CAPABILITIES = "000000c400080004"  # PERFMON BPF SYS_PTRACE SYSLOG DAC_READ_SEARCH
 AGGREGATOR_MAY = {("get", "pods"), ("list", "pods"), ("watch", "pods"), ("list", "namespaces"), ("create", "events"), ("create", "tokenreviews.authentication.k8s.io"),
                   ("create", "subjectaccessreviews.authorization.k8s.io")}
@@ -39,36 +30,6 @@ JOB = {
         "containers": [{"name": "main", "image": "localhost/job:1", "imagePullPolicy": "Never", "securityContext": {
             "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}]}}},
 }
-
-
-def say(text):
-    print("cluster:", text, flush=True)
-
-
-def kubectl(*words, config=ADMIN, text=None, ok=True):
-    p = subprocess.run([KUBECTL, "--kubeconfig", config, *words], input=text, capture_output=True, text=True, timeout=180)
-    assert not ok or p.returncode == 0, f"kubectl {' '.join(words)}: {p.stdout}{p.stderr}"
-    return p.stdout if ok else p
-
-
-def get(*words):
-    return json.loads(kubectl("get", *words, "-o", "json"))
-
-
-def wait_until(what, condition, seconds=120):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.2)
-    raise AssertionError(f"waited {seconds} s for {what}, without success\n{kubectl('get', 'pods,events', '-A', ok=False).stdout}")
-
-
-def pod_ready(name, namespace="tutti"):
-    pods = [p for p in get("pods", "-n", namespace)["items"] if p["metadata"]["name"].startswith(name) and "deletionTimestamp" not in p["metadata"]]
-    ready = [p for p in pods if any(c["type"] == "Ready" and c["status"] == "True" for c in p["status"].get("conditions", []))]
-    return ready[0] if len(ready) == len(pods) == 1 else None
 
 
 # ---- images ----
@@ -171,52 +132,14 @@ def check_accounts():
             assert can_i(verb, what, "-A", "--as", f"system:serviceaccount:tutti:{account}") == may, (account, verb, what)
 
 
-def token_of(account, audience=None):
-    """A token of an account of the namespace jobs, in a file."""
-    path = WORK / f"{account}-{audience or 'api'}.token"
-    path.write_text(kubectl("create", "token", account, "-n", "jobs", *(["--audience", audience] if audience else [])))
-    path.chmod(0o600)
-    return path
-
-
 def operator():
-    """The configuration of a user who may forward the port, and capture everywhere, and has no other right; `tutti` shows his token from now on."""
-    kubectl("create", "serviceaccount", "ada", "-n", "jobs")
-    kubectl("create", "rolebinding", "ada", "-n", "tutti", "--role", "tutti-forward", "--serviceaccount", "jobs:ada")
-    kubectl("create", "clusterrolebinding", "ada", "--clusterrole", "tutti-captures-operator", "--serviceaccount", "jobs:ada")
-    os.environ["TUTTI_TOKEN_FILE"] = str(token_of("ada", "tutti"))
-    token = token_of("ada").read_text().strip()
-    path = WORK / "ada.kubeconfig"
-    path.write_text(pathlib.Path(ADMIN).read_text().replace("admintoken", token))
+    """The configuration of a user who may forward the port, and capture everywhere, and has no other right."""
+    config = person("ada", "operator", "jobs")
     for verb, what, namespace, may in (("create", "pods/tutti-aggregator-0/portforward", "tutti", True), ("create", "pods/portforward", "tutti", False),
                                        ("get", "secrets", "tutti", False), ("create", "pods/exec", "tutti", False),
                                        ("list", "pods", "tutti", True), ("list", "pods", "jobs", False)):
-        assert can_i(verb, what, "-n", namespace, config=str(path)) == may, (verb, what, namespace)
-    return str(path)
-
-
-class Forward:
-    def __init__(self, config, pod="tutti-aggregator-0"):
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.port = s.getsockname()[1]
-        self.command = [KUBECTL, "--kubeconfig", config, "-n", "tutti", "port-forward", f"pod/{pod}", f"{self.port}:7400"]
-
-    def __enter__(self):
-        self.p = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        line = self.p.stdout.readline()
-        assert "Forwarding" in line, line + self.p.stdout.read()
-        return f"http://127.0.0.1:{self.port}"
-
-    def __exit__(self, *_):
-        self.p.terminate()
-        self.p.wait()
-
-
-def tutti(server, *words):
-    p = subprocess.run([TUTTI, words[0], "--server", server, *words[1:]], capture_output=True, text=True, timeout=180)
-    assert p.returncode == 0, f"tutti {' '.join(map(str, words))}: exit {p.returncode}\n{p.stdout}{p.stderr}"
-    return p.stdout
+        assert can_i(verb, what, "-n", namespace, config=config) == may, (verb, what, namespace)
+    return config
 
 
 def fetch(server, session):
@@ -228,7 +151,7 @@ def fetch(server, session):
 
 def check_capture(config, job):
     with Forward(config) as server:
-        hosts = wait_until("the agent", lambda: [h for h in json.loads(tutti(server, "hosts", "--json"))["hosts"] if h["state"] == "connected"])
+        hosts = wait_until("the agent", lambda: connected(server))
         assert [(h["host"], h["labels"]) for h in hosts] == [("localhost", {"node": "localhost"})], hosts
         states = {t["name"]: (t["state"], t["reason"]) for t in hosts[0]["tracers"]}
         for name in ("cpu", "sched", "python", "metrics", "annotations", "marks"):
@@ -240,45 +163,6 @@ def check_capture(config, job):
     names = {name for p in planes for name, *_ in xspace.events(p)}
     assert {"train", "load", "compute"} <= names, names
     say(f"captured {capture['session']} through the forwarded port: the job's process {process_of(job)} has {len(planes)} plane, with its steps")
-
-
-class Relay:
-    """The API server listens on loopback: pods reach it by this port of their bridge."""
-    def __init__(self, address, target):
-        self.target = target
-        self.listener = socket.create_server((address, 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            client, _ = self.listener.accept()
-            server = socket.create_connection(self.target)
-            for a, b in ((client, server), (server, client)):
-                threading.Thread(target=self.copy, args=(a, b), daemon=True).start()
-
-    @staticmethod
-    def copy(a, b):
-        try:
-            while data := a.recv(1 << 16):
-                b.sendall(data)
-        except OSError:
-            pass
-        for s in (a, b):
-            try:
-                s.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-
-
-def give_api(bridge):
-    """Without DNS and kube-proxy, the aggregator gets the API server's name and port by hand."""
-    url = urllib.parse.urlsplit(json.loads(kubectl("config", "view", "-o", "json"))["clusters"][0]["cluster"]["server"])
-    relay = Relay(bridge, (url.hostname, url.port))
-    kubectl("patch", "statefulset", "tutti-aggregator", "-n", "tutti", "-p", json.dumps({"spec": {"template": {"spec": {
-        "hostAliases": [{"ip": bridge, "hostnames": ["kubernetes.default.svc"]}], "containers": [{"name": "aggregator", "env": [
-            {"name": "KUBERNETES_SERVICE_HOST", "value": "kubernetes.default.svc"}, {"name": "KUBERNETES_SERVICE_PORT", "value": str(relay.port)}]}]}}}}))
-    kubectl("rollout", "status", "statefulset/tutti-aggregator", "-n", "tutti", "--timeout", "120s")
 
 
 def check_job(config, pods):
@@ -321,26 +205,6 @@ def check_planes(space, names):
         titles = [line.name for p in space.planes if p.name == "/host:CPU scheduler" for line in p.lines]
         assert any(t.endswith(f" {name} rank {expected['rank']}") for t in titles), titles
     say(f"its planes carry pod, container, namespace, job, rank and node; the scheduler's threads are named by pod and rank: {names}")
-
-
-def captures(server):
-    return ask(server, pathlib.Path(os.environ["TUTTI_TOKEN_FILE"]), "GET", "/api/v1/captures")[1]["captures"]
-
-
-def ask(server, token, method, path, body=None):
-    """(status, document); `token`: its file, or None."""
-    request = urllib.request.Request(server + path, None if body is None else json.dumps(body).encode(), method=method)
-    if token:
-        request.add_header("Authorization", "Bearer " + token.read_text().strip())
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            status, text = answer.status, answer.read()
-    except urllib.error.HTTPError as e:
-        status, text = e.code, e.read()
-    try:
-        return status, json.loads(text)
-    except ValueError:
-        return status, {"error": text.decode(errors="replace")}
 
 
 def check_people(config, session):
@@ -390,21 +254,13 @@ def pods_of_job():
     return sorted(ready, key=lambda p: p["metadata"]["name"]) if len(ready) == 3 else None
 
 
-def main():
+def check():
     check_images()
     check_schema()
     begin = time.monotonic()
-    kubectl("apply", "-k", str(ROOT / "deploy/kubernetes/overlays/dev"))
-    agent = wait_until("an agent", lambda: pod_ready("tutti-agent"))
-    wait_until("the aggregator", lambda: pod_ready("tutti-aggregator"))
+    kubectl("apply", "-k", OVERLAYS / "dev")
+    agent, aggregator = wait_ready()
     say(f"kubectl apply -k: agent and aggregator Ready after {time.monotonic() - begin:.1f} s")
-    give_api("198.18.64.1")  # the bridge of tests/lib/k8s_up.sh
-    aggregator = wait_until("the aggregator with the API", lambda: pod_ready("tutti-aggregator"))
-    kubectl("patch", "daemonset", "tutti-agent", "-n", "tutti", "-p", json.dumps({"spec": {"template": {"spec": {
-        "hostAliases": [{"ip": aggregator["status"]["podIP"], "hostnames": ["tutti-aggregator.tutti.svc"]}],
-        "dnsPolicy": "None", "dnsConfig": {"nameservers": ["127.0.0.1"]}}}}}))
-    kubectl("rollout", "status", "daemonset/tutti-agent", "-n", "tutti", "--timeout", "120s")
-    agent = wait_until("the agent with the alias", lambda: pod_ready("tutti-agent"))
 
     kubectl("create", "namespace", "jobs")
     kubectl("create", "namespace", "other")
@@ -420,10 +276,4 @@ def main():
     config = operator()
     check_capture(config, jobs[0])
     check_people(config, check_job(config, jobs))
-    kubectl("delete", "-k", str(ROOT / "deploy/kubernetes/overlays/dev"), "--wait=true", "--timeout=120s")
-    assert kubectl("get", "namespace", "tutti", ok=False).returncode, "the namespace is still there"
-    say("all of it removed by kubectl delete -k\ncluster: passed")
-
-
-if __name__ == "__main__":
-    main()
+    say(f"all of it removed by kubectl delete -k after {remove(OVERLAYS / 'dev'):.1f} s")
