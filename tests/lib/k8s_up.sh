@@ -144,8 +144,9 @@ cat >"$dir/cd/config.toml" <<-TOML
 	[plugins."io.containerd.internal.v1.opt"]
 	  path = "$dir/cd/opt"
 TOML
+# With an address of its own: else it has the lowest of its pods', which changes as they come and go, and the others send to a former one.
 ip link del $bridge 2>/dev/null # of a run whose folder is gone
-ip link add $bridge type bridge && ip addr add $gateway/24 dev $bridge && ip addr add $api_service/32 dev $bridge && ip link set $bridge up ||
+ip link add $bridge address 02:00:c6:12:40:01 type bridge && ip addr add $gateway/24 dev $bridge && ip addr add $api_service/32 dev $bridge && ip link set $bridge up ||
 	{ echo "k8s_up: no bridge" >&2; down "$dir"; exit 1; }
 # `ip netns add` mounts this folder onto itself, unless it is a shared mount already: containerd's mounts below would be hidden by that, and
 # pods with them could not be removed. It stays, as after `ip netns add`: others may have namespaces there by then.
