@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "base/secret.h"
+#include "cli/interrupt.h"
 #include "cli/login.h"
 #include "net/http_client.h"
 
@@ -200,6 +201,15 @@ int api_call_leader(struct http_call *call, char **url, const char *path, int *s
 	return http_call(call, status, answer, e);
 }
 
+static int on_waiting_for_answer(void *arg, struct err *e)
+{
+	(void)arg;
+	return interrupt_seen() ? err_set(e, ERR_CANCELLED,
+					  "interrupted before the answer: what was asked for "
+					  "may have begun")
+				: 0;
+}
+
 int api_send(const struct api_conf *conf, const char *method, const char *path, const void *body,
 	     size_t len, int64_t timeout_ns, json_t **out, struct err *e)
 {
@@ -212,6 +222,7 @@ int api_send(const struct api_conf *conf, const char *method, const char *path, 
 	int rc = api_load_token(conf, &token, e);
 
 	call.timeout_ns = timeout_ns;
+	call.waiting = on_waiting_for_answer;
 	call.body = body;
 	call.body_len = len;
 	call.token = token;

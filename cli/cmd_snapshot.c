@@ -2,7 +2,8 @@
 /*
  * Takes one snapshot, or a series: windows of length --every, one after the other without a gap. If a window
  * cannot be captured now (the aggregator restarts), it is tried again for as long as the rings still have it;
- * the aggregator refuses it until all hosts of the previous window are known again.
+ * the aggregator refuses it until all hosts of the previous window are known again, or have been away for too long: then they
+ * are in the session as unreachable.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include "cli/cmd.h"
 #include "cli/follow.h"
 #include "cli/instant.h"
+#include "cli/interrupt.h"
 #include "cli/request.h"
 #include "cli/result.h"
 
@@ -24,6 +26,7 @@
 #define RETRY_NS     NS_PER_S
 /* how long agents may take to connect to a restarted aggregator */
 #define COMEBACK_NS (35 * NS_PER_S)
+#define FORGET_NS   (600 * NS_PER_S) /* as an aggregator forgets hosts that do not come back */
 #define LAST_TRIES  10 /* how often deletions are tried when the series has ended */
 
 struct conf {
@@ -81,26 +84,12 @@ static int fill_request(json_t *request, const struct conf *conf, const struct i
 	return rc ? rc : request_put_tracers(request, &conf->tracer, e);
 }
 
-/* `*capture` is the answer, a new reference. */
-static int take(const struct conf *conf, const struct instant *end, json_t *known, json_t **capture,
-		struct err *e)
-{
-	json_t *request = json_object();
-	int rc = fill_request(request, conf, end, e);
-
-	if (known)
-		json_put(request, "known", json_incref(known));
-	if (!rc)
-		rc = request_post(&conf->api, "snapshot", "/api/v1/snapshots", request, capture, e);
-	json_decref(request);
-	return rc;
-}
-
 /* ---- a series ---- */
 
 struct member {
 	char *session;
 	uint64_t bytes;
+	bool stays; /* it could not be deleted, and that was said */
 };
 
 struct series {
@@ -112,40 +101,57 @@ struct series {
 	int64_t end_ns; /* end of the next window; session clock */
 	int64_t due_mono_ns; /* CLOCK_MONOTONIC: the next window is over by then */
 	json_t *list; /* what --json prints */
-	json_t *hosts; /* names of the hosts of the last window; NULL = none yet */
+	json_t *hosts; /* name: end of the last window in which that host took part */
+	int64_t hosts_ns; /* end of the last window; the first one's before there is any: then they are the connected hosts */
 	int worst; /* enum exit_code */
 };
 
-/* False: the session is still there. */
-static bool drop_oldest(struct series *s)
+/* False: the session is still there: the store is away, or it is pinned. */
+static bool drop(const struct series *s, struct member *m)
 {
-	struct member oldest = s->members[0];
 	struct err e;
 
-	if (api_call_on(&s->conf->api, "DELETE", "sessions", oldest.session, "", NULL, &e) &&
-	    e.code != ERR_NOT_FOUND) {
-		fprintf(stderr, "tutti snapshot: %s could not be deleted yet: %s\n", oldest.session,
+	if (!api_call_on(&s->conf->api, "DELETE", "sessions", m->session, "", NULL, &e) ||
+	    e.code == ERR_NOT_FOUND)
+		return true;
+	if (!m->stays)
+		fprintf(stderr, "tutti snapshot: %s could not be deleted yet: %s\n", m->session,
 			e.msg);
-		return false;
-	}
-	memmove(s->members, s->members + 1, --s->n * sizeof(*s->members));
-	s->bytes -= oldest.bytes;
-	free(oldest.session);
-	return true;
+	m->stays = true;
+	return false;
 }
 
-/* Deletes sessions beyond --keep and --keep-total, but never the last one. False: one could not be deleted;
- * the next call tries again. */
-static bool enforce_retention(struct series *s)
+/* How many of the oldest sessions are beyond --keep and --keep-total; never the last one. */
+static size_t count_surplus(const struct series *s)
 {
 	const struct conf *conf = s->conf;
+	uint64_t bytes = s->bytes;
+	size_t n = 0;
 
-	while (s->n > 1 && ((conf->keep && s->n > (size_t)conf->keep) ||
-			    (conf->keep_total_bytes && s->bytes > conf->keep_total_bytes))) {
-		if (!drop_oldest(s))
-			return false;
+	while (n + 1 < s->n && ((conf->keep && s->n - n > (size_t)conf->keep) ||
+				(conf->keep_total_bytes && bytes > conf->keep_total_bytes)))
+		bytes -= s->members[n++].bytes;
+	return n;
+}
+
+/* Deletes what is too much. False: some could not be deleted; the next call tries them again, and they keep no other one. */
+static bool enforce_retention(struct series *s)
+{
+	size_t surplus = count_surplus(s), left = 0;
+
+	for (size_t i = 0; i < surplus; i++) {
+		struct member m = s->members[i];
+
+		if (drop(s, &m)) {
+			s->bytes -= m.bytes;
+			free(m.session);
+		} else {
+			s->members[left++] = m;
+		}
 	}
-	return true;
+	memmove(s->members + left, s->members + surplus, (s->n - surplus) * sizeof(*s->members));
+	s->n -= surplus - left;
+	return !left;
 }
 
 static void add_member(struct series *s, const json_t *result)
@@ -183,15 +189,56 @@ static void report(struct series *s, const json_t *result)
 	json_array_append_new(s->list, row);
 }
 
+/* A host that was away keeps the window in which it took part last. */
 static void remember_hosts(struct series *s, const json_t *result)
 {
 	size_t i;
 	json_t *host;
 
-	json_decref(s->hosts);
-	s->hosts = json_array();
 	json_array_foreach(json_object_get(result, "hosts"), i, host)
-		json_array_append(s->hosts, json_object_get(host, "host"));
+	{
+		const char *name = json_get_text(host, "host");
+
+		if (strcmp(json_get_text(host, "reason"), "unreachable") != 0 ||
+		    !json_object_get(s->hosts, name))
+			json_put_int(s->hosts, name, s->end_ns);
+	}
+	s->hosts_ns = s->end_ns;
+}
+
+/* The hosts of the windows before. While `waits`, those of the last one must be known; who is gone since less than FORGET_NS is
+ * in the session in any case. Which of the connected hosts a selector means is known from the first window on. */
+static void put_hosts(const struct series *s, json_t *request, bool waits)
+{
+	bool has_chosen = s->number > 1 || !strcmp(s->conf->hosts, "all");
+	json_t *known = json_array(), *expected = json_array(), *seen;
+	const char *name;
+
+	json_object_foreach(s->hosts, name, seen)
+	{
+		if (waits && json_integer_value(seen) == s->hosts_ns)
+			json_array_append_new(known, json_string(name));
+		if (has_chosen && s->end_ns - json_integer_value(seen) < FORGET_NS)
+			json_array_append_new(expected, json_string(name));
+	}
+	json_put(request, "known", known);
+	json_put(request, "expected", expected);
+}
+
+/* `*capture` is the answer, a new reference. The first request of a series waits for no host: what is wrong with it is said at
+ * once. */
+static int ask(const struct series *s, const struct instant *end, bool again, bool waits,
+	       json_t **capture, struct err *e)
+{
+	json_t *request = json_object();
+	int rc = fill_request(request, s->conf, end, e);
+
+	if (s->number > 1 || again)
+		put_hosts(s, request, waits);
+	if (!rc)
+		rc = api_call(&s->conf->api, "POST", "/api/v1/snapshots", request, capture, e);
+	json_decref(request);
+	return rc;
 }
 
 /* A failed capture is reported if `may_fail`; else returns ERR_NOT_FOUND, and the caller tries the window
@@ -268,7 +315,7 @@ static int attempt(struct series *s, const struct instant *end, struct try *t, s
 	if (again && !t->session)
 		t->session = find_begun(s, "sessions");
 	if (!t->session)
-		rc = take(s->conf, end, waits ? s->hosts : NULL, &capture, e);
+		rc = ask(s, end, again, waits, &capture, e);
 	if (capture) {
 		t->session = xstrdup(json_get_text(capture, "session"));
 		s->end_ns = json_get_int(capture, "t0_ns") + json_get_int(capture, "duration_ns");
@@ -283,9 +330,17 @@ static bool is_away(int rc)
 	return rc == ERR_CLOSED || rc == ERR_TIMEOUT;
 }
 
+/* Nobody has that window any more; or no host has come back, or the request is refused, for so long that it will be. */
+static bool is_hopeless(const struct try *t, int rc)
+{
+	return rc == ERR_INVALID || (t->until_mono_ns && now_mono_ns() > t->until_mono_ns &&
+				     rc != ERR_BUSY && !is_away(rc));
+}
+
 /*
  * Captures one window of the series. Waits for a restarted aggregator and for the agents to connect to it
- * again. A window that no ring has any more is left out, with a message.
+ * again. A window that no ring has any more is left out, with a message. What is wrong with the very first request ends the
+ * series. ERR_CANCELLED after SIGINT.
  */
 static int take_one(struct series *s, const struct instant *end, struct err *e)
 {
@@ -294,10 +349,14 @@ static int take_one(struct series *s, const struct instant *end, struct err *e)
 
 	for (;;) {
 		rc = attempt(s, end, &t, e);
-		if (!rc || (s->number == 1 && !t.session && !is_away(rc)))
+		if (!rc || (s->number == 1 && !t.session && !t.until_mono_ns && !is_away(rc)))
 			break;
 		fprintf(stderr, "tutti snapshot: number %" PRIu64 ": %s\n", s->number, e->msg);
-		if (rc == ERR_INVALID) {
+		if (interrupt_seen()) {
+			rc = err_set(e, ERR_CANCELLED, "interrupted");
+			break;
+		}
+		if (is_hopeless(&t, rc)) {
 			s->worst = EXIT_PARTIAL;
 			rc = 0;
 			break;
@@ -306,11 +365,28 @@ static int take_one(struct series *s, const struct instant *end, struct err *e)
 			free(t.session);
 			t.session = NULL;
 		}
-		if (!t.until_mono_ns)
+		if (!t.until_mono_ns || is_away(rc))
 			t.until_mono_ns = now_mono_ns() + COMEBACK_NS;
-		now_sleep_until_mono(now_mono_ns() + RETRY_NS);
+		interrupt_sleep_until_mono(now_mono_ns() + RETRY_NS);
 	}
 	free(t.session);
+	return rc;
+}
+
+/* Learns which hosts are connected: a restarted aggregator does not know. */
+static int learn_fleet(struct series *s, struct err *e)
+{
+	json_t *answer = NULL, *host;
+	size_t i;
+	int rc = api_call(&s->conf->api, "GET", "/api/v1/hosts", NULL, &answer, e);
+
+	json_array_foreach(json_object_get(answer, "hosts"), i, host)
+	{
+		if (!strcmp(json_get_text(host, "state"), "connected"))
+			json_put_int(s->hosts, json_get_text(host, "host"), s->end_ns);
+	}
+	s->hosts_ns = s->end_ns;
+	json_decref(answer);
 	return rc;
 }
 
@@ -324,6 +400,8 @@ static int take_first(struct series *s, struct err *e)
 	s->due_mono_ns = now_mono_ns();
 	s->end_ns = json_get_int(answer, "now_ns");
 	json_decref(answer);
+	if (!rc)
+		rc = learn_fleet(s, e);
 	return rc ? rc : take_one(s, &(struct instant){ .unix_ns = s->end_ns }, e);
 }
 
@@ -332,27 +410,44 @@ static int take_next(struct series *s, struct err *e)
 	s->number++;
 	s->end_ns += s->conf->every_ns;
 	s->due_mono_ns += s->conf->every_ns;
-	now_sleep_until_mono(s->due_mono_ns + AFTER_END_NS);
+	interrupt_sleep_until_mono(s->due_mono_ns + AFTER_END_NS);
+	if (interrupt_seen())
+		return err_set(e, ERR_CANCELLED, "interrupted");
 	return take_one(s, &(struct instant){ .unix_ns = s->end_ns }, e);
+}
+
+static void print_series(const struct series *s)
+{
+	json_t *doc = json_object();
+
+	json_put(doc, "snapshots", json_incref(s->list));
+	api_print(doc);
+	json_decref(doc);
 }
 
 static int take_series(const struct conf *conf, struct err *e)
 {
-	struct series s = { .conf = conf, .number = 1, .list = json_array() };
+	struct series s = {
+		.conf = conf, .number = 1, .list = json_array(), .hosts = json_object()
+	};
 	int64_t last = conf->for_ns ? conf->for_ns / conf->every_ns : INT64_MAX;
-	int rc = take_first(&s, e);
+	int rc;
 
+	interrupt_catch();
+	rc = take_first(&s, e);
 	while (!rc && (int64_t)s.number < last)
 		rc = take_next(&s, e);
-	for (int i = 0; !rc && i < LAST_TRIES && !enforce_retention(&s); i++)
-		now_sleep_until_mono(now_mono_ns() + RETRY_NS);
-	if (conf->api.json && !rc) {
-		json_t *doc = json_object();
-
-		json_put(doc, "snapshots", json_incref(s.list));
-		api_print(doc);
-		json_decref(doc);
+	for (int i = 0; !rc && i < LAST_TRIES && !enforce_retention(&s) && !interrupt_seen(); i++)
+		interrupt_sleep_until_mono(now_mono_ns() + RETRY_NS);
+	if (interrupt_seen()) {
+		fprintf(stderr,
+			"tutti snapshot: interrupted in number %" PRIu64 "; %zu windows have a session\n",
+			s.number, json_array_size(s.list));
+		rc = EXIT_INTERRUPTED;
 	}
+	interrupt_release();
+	if (conf->api.json && rc >= 0)
+		print_series(&s);
 	json_decref(s.list);
 	json_decref(s.hosts);
 	for (size_t i = 0; i < s.n; i++)
@@ -386,7 +481,7 @@ static int check_window(const struct conf *conf, struct err *e)
 static int run(const void *arg, int argc, char **argv, struct err *e)
 {
 	const struct conf *conf = arg;
-	json_t *capture = NULL;
+	json_t *request, *capture = NULL;
 	struct instant end;
 	int rc = check_window(conf, e);
 
@@ -399,7 +494,11 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 		return err_prefix(e, "--ending-at");
 	if (conf->every_ns)
 		return take_series(conf, e);
-	rc = take(conf, &end, NULL, &capture, e);
+	request = json_object();
+	rc = fill_request(request, conf, &end, e);
+	if (!rc)
+		rc = request_post(&conf->api, "snapshot", "/api/v1/snapshots", request, &capture, e);
+	json_decref(request);
 	if (!rc)
 		rc = follow_capture(&conf->api, json_get_text(capture, "session"),
 				    conf->patience_ns, e);

@@ -2,7 +2,6 @@
 #include "cli/follow.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 
 #include "base/mem.h"
 #include "base/now.h"
+#include "cli/interrupt.h"
 #include "cli/result.h"
 #include "proto/limits.h"
 
@@ -135,21 +135,13 @@ static void describe_missing(const json_t *capture, char *out, size_t size)
 			 missing > 1 ? " and others" : "");
 }
 
-static volatile sig_atomic_t is_interrupted;
-
-static void on_interrupt(int signo)
-{
-	(void)signo;
-	is_interrupted = 1;
-}
-
 static int on_waiting(void *arg, struct err *e)
 {
 	struct follow *f = arg;
 	int64_t calm_ns = now_mono_ns() - f->changed_mono_ns;
 	char missing[400] = "the aggregator's first word of it";
 
-	if (is_interrupted)
+	if (interrupt_seen())
 		return err_set(e, ERR_CANCELLED,
 			       "%s goes on without this command. tutti show %s: what became of it; "
 			       "tutti stop %s: keep what is recorded; tutti cancel %s: drop it",
@@ -194,6 +186,11 @@ static int read_events(const struct api_conf *api, struct follow *f, struct err 
 	return rc;
 }
 
+static bool is_committed(const json_t *capture)
+{
+	return !strcmp(json_get_text(capture, "state"), "committed");
+}
+
 int follow_to_end(const struct api_conf *api, const char *session, int64_t patience_ns,
 		  json_t **out, struct err *e)
 {
@@ -209,10 +206,14 @@ int follow_to_end(const struct api_conf *api, const char *session, int64_t patie
 		fputc('\n', stderr);
 	if (!rc && !f.last)
 		rc = err_set(e, ERR_PEER, "the aggregator sent no more events of %s", session);
-	/* A restarted aggregator does not know a capture that is committed, only its session. */
-	if (rc == ERR_NOT_FOUND || (!rc && !strcmp(json_get_text(f.last, "state"), "committed")))
+	/* A restarted aggregator does not know a capture that is committed, only its session. One that is deleted at once was
+	 * there nevertheless. */
+	*out = NULL;
+	if (rc == ERR_NOT_FOUND || (!rc && is_committed(f.last)))
 		rc = api_call_on(api, "GET", "sessions", session, "", out, e);
-	else if (!rc)
+	if (rc == ERR_NOT_FOUND && f.last && is_committed(f.last))
+		rc = 0;
+	if (!rc && !*out)
 		*out = json_incref(f.last);
 	json_decref(f.last);
 	return rc;
@@ -221,15 +222,12 @@ int follow_to_end(const struct api_conf *api, const char *session, int64_t patie
 int follow_capture(const struct api_conf *api, const char *session, int64_t patience_ns,
 		   struct err *e)
 {
-	/* the second signal ends the process as ever */
-	const struct sigaction on = { .sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND };
-	struct sigaction before;
 	json_t *result = NULL;
 	int rc;
 
-	sigaction(SIGINT, &on, &before);
+	interrupt_catch();
 	rc = follow_to_end(api, session, patience_ns, &result, e);
-	sigaction(SIGINT, &before, NULL);
+	interrupt_release();
 	if (!rc) {
 		result_print_text(api, result);
 		rc = result_exit_code(result);

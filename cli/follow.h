@@ -22,7 +22,8 @@
 MUST_CHECK int follow_capture(const struct api_conf *api, const char *session, int64_t patience_ns,
 			      struct err *e);
 
-/* The same without the printing on stdout: `*out` is the manifest, or the capture if it failed; a new reference. */
+/* The same without the printing on stdout: `*out` is the manifest, or the capture if it failed or
+ * its session was deleted at once; a new reference. SIGINT counts between interrupt_catch() and interrupt_release(). */
 MUST_CHECK int follow_to_end(const struct api_conf *api, const char *session, int64_t patience_ns,
 			     json_t **out, struct err *e);
 

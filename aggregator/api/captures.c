@@ -56,6 +56,7 @@ static const struct member members[] = {
 	MEMBER(OF_BOTH, "run", MEMBER_TEXT, run, "a name"),
 	MEMBER(OF_CAPTURE, "duration_ns", MEMBER_DURATION, duration_ns, NANOSECONDS " above 0"),
 	MEMBER(OF_SNAPSHOT, "known", MEMBER_ARRAY, known, "an array of names"),
+	MEMBER(OF_SNAPSHOT, "expected", MEMBER_ARRAY, expected, "an array of names"),
 	MEMBER(OF_SNAPSHOT, "last_ns", MEMBER_DURATION, duration_ns, NANOSECONDS " above 0"),
 	MEMBER(OF_SNAPSHOT, "ending_at_ns", MEMBER_INSTANT, ending_at_ns,
 	       "an instant in nanoseconds of Unix time"),

@@ -87,6 +87,47 @@ static int check_known(struct registry *registry, const json_t *names, struct er
 	return 0;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The expected hosts that no agent has told of, in order, each once; the names are borrowed. Whoever takes window after window expects
+ * the hosts of the one before: a host that ended together with an aggregator is in no registry. */
+struct strangers {
+	const char **names;
+	size_t n;
+};
+
+static int find_strangers(struct registry *registry, const json_t *expected, struct strangers *out,
+			  struct err *e)
+{
+	size_t i, n = json_array_size(expected), unique = 0;
+	json_t *name;
+	int rc;
+
+	if (n > LIMIT_HOSTS)
+		return err_set(e, ERR_LIMIT, "expected has %zu names: at most %d", n, LIMIT_HOSTS);
+	out->names = xcalloc(n + 1, sizeof(*out->names));
+	json_array_foreach(expected, i, name)
+	{
+		if (!json_is_string(name))
+			return err_set(e, ERR_INVALID, "expected is not an array of names");
+		rc = name_check_host(json_string_value(name), e);
+		if (rc)
+			return err_prefix(e, "expected");
+		if (!registry_find(registry, json_string_value(name)))
+			out->names[out->n++] = json_string_value(name);
+	}
+	qsort(out->names, out->n, sizeof(*out->names), compare_names);
+	for (i = 0; i < out->n; i++) {
+		if (!i || strcmp(out->names[i], out->names[unique - 1]) != 0)
+			out->names[unique++] = out->names[i];
+	}
+	out->n = unique;
+	return 0;
+}
+
 /* ---- tracers ---- */
 
 static bool host_has_tracer(const struct host *h, const char *name)
@@ -158,11 +199,21 @@ void capture_new_hosts(struct capture *c, size_t n)
 	}
 }
 
-static void set_hosts(struct capture *c, struct host *const *hosts, size_t n)
+/* Both are in order of their names, and so are the capture's. */
+static void set_hosts(struct capture *c, struct host *const *hosts, size_t n,
+		      const struct strangers *strangers)
 {
-	capture_new_hosts(c, n);
-	for (size_t i = 0; i < n; i++)
-		c->hosts[i].name = pool_text(&c->kept, hosts[i]->name);
+	size_t at = 0, s = 0;
+
+	capture_new_hosts(c, n + strangers->n);
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		bool is_stranger =
+			s < strangers->n &&
+			(at == n || strcmp(strangers->names[s], hosts[at]->name) < 0);
+
+		c->hosts[i].name = pool_text(&c->kept, is_stranger ? strangers->names[s++]
+								   : hosts[at++]->name);
+	}
 }
 
 bool capture_has_tracer(const struct capture *c, const char *name)
@@ -293,6 +344,7 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 {
 	struct capture *c = capture_new(cs);
 	struct pods_selection selected = { 0 };
+	struct strangers strangers = { 0 };
 	char name[SESSION_NAME_BYTES];
 	int rc;
 
@@ -301,6 +353,8 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 		rc = check_request(req, e);
 	if (!rc)
 		rc = check_known(cs->env.registry, req->known, e);
+	if (!rc)
+		rc = find_strangers(cs->env.registry, req->expected, &strangers, e);
 	if (!rc)
 		rc = pods_select(cs->env.pods, cs->env.registry,
 				 req->hosts && *req->hosts ? req->hosts : "all", req->within,
@@ -317,7 +371,7 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 		goto out;
 	}
 	set_request(c, req);
-	set_hosts(c, selected.hosts, selected.n_hosts);
+	set_hosts(c, selected.hosts, selected.n_hosts, &strangers);
 	spaces_copy(&c->spaces, &selected.spaces);
 	capture_set_pods(c, &selected);
 	rc = req->snapshot ? capture_set_snapshot(c, req, e) : 0;
@@ -325,12 +379,13 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 		capture_free(c);
 		goto out;
 	}
-	renew(c, selected.hosts);
+	renew(c, strangers.n ? NULL : selected.hosts);
 	name_make_session(c->t0_ns, name);
 	c->session = xstrdup(name);
 	*out = c;
 out:
 	pods_selection_release(&selected);
+	free(strangers.names);
 	return rc;
 }
 

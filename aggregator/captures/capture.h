@@ -244,6 +244,8 @@ struct capture {
 struct capture_request {
 	const char *hosts; /* selector; NULL or "" = all */
 	json_t *known; /* array of names that must be known, or NULL; borrowed */
+	/* array of names, or NULL; borrowed: those that are not known take part as unreachable hosts */
+	json_t *expected;
 	const char *run; /* NULL or "" = none */
 	int64_t duration_ns;
 	bool open_ended;

@@ -43,10 +43,12 @@ class Series:
     def runs(self):
         return self.p.poll() is None
 
+    def said(self):
+        return (self.c.dir / "series.log").read_text()
+
     def finish(self):
         out, _ = self.p.communicate(timeout=(WINDOWS * 5 + 120) * SLOW)
-        self.err.seek(0)
-        return json.loads(out)["snapshots"], self.err.read()
+        return json.loads(out)["snapshots"], self.said()
 
 
 def start(c, *flags):
@@ -116,6 +118,40 @@ def test_first_window_is_asked_for_again():
         check(c, rows, said)
 
 
+def test_host_ends_with_the_aggregator():
+    """No agent tells the next aggregator of it: the windows after that name it nevertheless."""
+    with Cluster() as c:
+        start(c)
+        series = Series(c)
+        wait_until("the first window", lambda: c.get("/api/v1/sessions")["sessions"])
+        c.kill("aggregator")
+        c.kill("host-c")
+        c.aggregator()
+        rows, said = series.finish()
+        assert len(rows) == WINDOWS and "host host-c has not connected" in said, (rows, said)
+        states = {h["host"]: (h["state"], h["reason"]) for h in c.get(f"/api/v1/sessions/{rows[-1]['session']}")["hosts"]}
+        assert states == {"host-a": ("complete", ""), "host-b": ("complete", ""), "host-c": ("failed", "unreachable")}, states
+        assert series.p.returncode == 3, series.p.returncode
+
+
+def test_pinned_and_interrupted():
+    """A session that stays keeps no other one; SIGINT ends a series with what it has."""
+    with Cluster() as c:
+        c.aggregator()
+        c.agent("host-a")
+        c.wait_hosts(1)
+        time.sleep(1)
+        series = Series(c, "--keep", "2", "--for", "0s")
+        first = wait_until("the first window", lambda: c.get("/api/v1/sessions")["sessions"])[0]["session"]
+        c.tutti("pin", first)
+        wait_until("more windows", lambda: series.said().count(": committed") >= 5)
+        sessions = {s["session"] for s in c.get("/api/v1/sessions")["sessions"]}
+        assert first in sessions and len(sessions) <= 4, sessions
+        series.p.send_signal(signal.SIGINT)
+        rows, said = series.finish()
+        assert series.p.returncode == 130 and len(rows) >= 5 and "interrupted in number" in said, (series.p.returncode, rows, said)
+
+
 def stop_for_a_while(c, host):
     """Its rings go on in the kernel and in its programs; the readings that it did not make itself are named."""
     c.kill(host, signal.SIGSTOP)
@@ -143,4 +179,5 @@ def test_agent_is_stopped_and_disk_is_full():
         check(c, rows, said)
 
 
-main(test_aggregator_is_killed, test_first_window_is_asked_for_again, test_agent_is_stopped_and_disk_is_full)
+main(test_aggregator_is_killed, test_first_window_is_asked_for_again, test_host_ends_with_the_aggregator, test_pinned_and_interrupted,
+     test_agent_is_stopped_and_disk_is_full)

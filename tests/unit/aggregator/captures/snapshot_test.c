@@ -256,6 +256,51 @@ static void test_known_hosts(void)
 	fleet_stop(&f);
 }
 
+static int begin_expecting(struct fleet *f, json_t *expected, struct capture **c, struct err *e)
+{
+	const struct capture_request req = { .duration_ns = LAST_NS,
+					     .snapshot = true,
+					     .ago_ns = 1,
+					     .origin = "test",
+					     .expected = expected };
+	int rc = capture_begin(f->agg.captures, &req, c, e);
+
+	json_decref(expected);
+	return rc;
+}
+
+/* A host that ended together with an earlier aggregator is named, in its place among the others, once. */
+static void test_expected_hosts(void)
+{
+	struct fleet f;
+	struct fake b = { .auto_arm = true, .auto_deliver = true };
+	struct capture *c;
+	struct err e = { 0 };
+	char *session;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&b, &f, "b");
+	CHECK_OK(begin_expecting(&f, json_pack("[sssss]", "d", "b", "a", "c", "a"), &c, &e), e);
+	CHECK_EQ(c->n_hosts, 4);
+	for (size_t i = 0; i < 4; i++) {
+		const char name[2] = { (char)('a' + i), '\0' };
+
+		CHECK_STR(c->hosts[i].name, name);
+		CHECK_EQ(c->hosts[i].instance != 0, i == 1);
+	}
+	session = xstrdup(c->session);
+	fleet_wait_over(&f, session);
+	c = capture_find(f.agg.captures, session);
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	CHECK_STR(fleet_result(c, 0).reason, "unreachable");
+	CHECK_STR(fleet_result(c, 1).state, "complete");
+	CHECK_STR(fleet_result(c, 3).reason, "unreachable");
+	CHECK_EQ(begin_expecting(&f, json_pack("[i]", 7), &c, &e), ERR_INVALID);
+	CHECK_EQ(begin_expecting(&f, json_pack("[s]", "../x"), &c, &e), ERR_INVALID);
+	free(session);
+	fleet_stop(&f);
+}
+
 /* How far a ring reaches is not known before its host's clock is calibrated: it may have the window. */
 static void test_unknown_reach(void)
 {
@@ -284,6 +329,7 @@ int main(void)
 	test_refused();
 	test_unknown_reach();
 	test_known_hosts();
+	test_expected_hosts();
 	test_retry();
 	test_retry_on_another_clock();
 	test_recovered();
