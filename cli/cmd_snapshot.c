@@ -330,7 +330,7 @@ static bool is_away(int rc)
 	return rc == ERR_CLOSED || rc == ERR_TIMEOUT;
 }
 
-/* Nobody has that window any more; or no host has come back, or the request is refused, for so long that it will be. */
+/* No ring has that window any more; or no host has come back, or the request is refused, for so long that it will be. */
 static bool is_hopeless(const struct try *t, int rc)
 {
 	return rc == ERR_INVALID || (t->until_mono_ns && now_mono_ns() > t->until_mono_ns &&
@@ -441,7 +441,8 @@ static int take_series(const struct conf *conf, struct err *e)
 		interrupt_sleep_until_mono(now_mono_ns() + RETRY_NS);
 	if (interrupt_seen()) {
 		fprintf(stderr,
-			"tutti snapshot: interrupted in number %" PRIu64 "; %zu windows have a session\n",
+			"tutti snapshot: interrupted in number %" PRIu64
+			"; %zu windows have a session\n",
 			s.number, json_array_size(s.list));
 		rc = EXIT_INTERRUPTED;
 	}
@@ -497,7 +498,8 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 	request = json_object();
 	rc = fill_request(request, conf, &end, e);
 	if (!rc)
-		rc = request_post(&conf->api, "snapshot", "/api/v1/snapshots", request, &capture, e);
+		rc = request_post(&conf->api, "snapshot", "/api/v1/snapshots", request, &capture,
+				  e);
 	json_decref(request);
 	if (!rc)
 		rc = follow_capture(&conf->api, json_get_text(capture, "session"),

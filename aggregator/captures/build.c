@@ -94,13 +94,13 @@ static int compare_names(const void *a, const void *b)
 
 /* The expected hosts that no agent has told of, in order, each once; the names are borrowed. Whoever takes window after window expects
  * the hosts of the one before: a host that ended together with an aggregator is in no registry. */
-struct strangers {
+struct unknown_hosts {
 	const char **names;
 	size_t n;
 };
 
-static int find_strangers(struct registry *registry, const json_t *expected, struct strangers *out,
-			  struct err *e)
+static int find_unknown(struct registry *registry, const json_t *expected,
+			struct unknown_hosts *out, struct err *e)
 {
 	size_t i, n = json_array_size(expected), unique = 0;
 	json_t *name;
@@ -201,18 +201,17 @@ void capture_new_hosts(struct capture *c, size_t n)
 
 /* Both are in order of their names, and so are the capture's. */
 static void set_hosts(struct capture *c, struct host *const *hosts, size_t n,
-		      const struct strangers *strangers)
+		      const struct unknown_hosts *unknown)
 {
 	size_t at = 0, s = 0;
 
-	capture_new_hosts(c, n + strangers->n);
+	capture_new_hosts(c, n + unknown->n);
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		bool is_stranger =
-			s < strangers->n &&
-			(at == n || strcmp(strangers->names[s], hosts[at]->name) < 0);
+		bool is_unknown = s < unknown->n &&
+				  (at == n || strcmp(unknown->names[s], hosts[at]->name) < 0);
 
-		c->hosts[i].name = pool_text(&c->kept, is_stranger ? strangers->names[s++]
-								   : hosts[at++]->name);
+		c->hosts[i].name = pool_text(&c->kept,
+					     is_unknown ? unknown->names[s++] : hosts[at++]->name);
 	}
 }
 
@@ -344,7 +343,7 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 {
 	struct capture *c = capture_new(cs);
 	struct pods_selection selected = { 0 };
-	struct strangers strangers = { 0 };
+	struct unknown_hosts unknown = { 0 };
 	char name[SESSION_NAME_BYTES];
 	int rc;
 
@@ -354,7 +353,7 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 	if (!rc)
 		rc = check_known(cs->env.registry, req->known, e);
 	if (!rc)
-		rc = find_strangers(cs->env.registry, req->expected, &strangers, e);
+		rc = find_unknown(cs->env.registry, req->expected, &unknown, e);
 	if (!rc)
 		rc = pods_select(cs->env.pods, cs->env.registry,
 				 req->hosts && *req->hosts ? req->hosts : "all", req->within,
@@ -371,7 +370,7 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 		goto out;
 	}
 	set_request(c, req);
-	set_hosts(c, selected.hosts, selected.n_hosts, &strangers);
+	set_hosts(c, selected.hosts, selected.n_hosts, &unknown);
 	spaces_copy(&c->spaces, &selected.spaces);
 	capture_set_pods(c, &selected);
 	rc = req->snapshot ? capture_set_snapshot(c, req, e) : 0;
@@ -379,13 +378,13 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 		capture_free(c);
 		goto out;
 	}
-	renew(c, strangers.n ? NULL : selected.hosts);
+	renew(c, unknown.n ? NULL : selected.hosts);
 	name_make_session(c->t0_ns, name);
 	c->session = xstrdup(name);
 	*out = c;
 out:
 	pods_selection_release(&selected);
-	free(strangers.names);
+	free(unknown.names);
 	return rc;
 }
 
