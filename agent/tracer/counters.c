@@ -46,6 +46,7 @@ struct counters {
 	int64_t due_raw_ns; /* when a reading was last due; 0 = never */
 	struct reader *reader;
 	bool reading;
+	size_t n_rows; /* of the last reading, at least 1 */
 	struct ring *ring;
 };
 
@@ -119,6 +120,7 @@ static void on_rows(void *arg)
 		return;
 	}
 	c->reading = false;
+	c->n_rows = r->reading.rows.len > bytes ? r->reading.rows.len / bytes : 1;
 	for (size_t at = 0; at < r->reading.rows.len; at += bytes)
 		ring_add(c->ring, r->raw_ns, r->reading.rows.data + at, bytes);
 }
@@ -130,7 +132,8 @@ static void note_stop(struct counters *c)
 	int64_t away_ns = now_ns - c->due_raw_ns;
 
 	if (c->due_raw_ns && away_ns > STOP_NS + 2 * period_ns)
-		ring_add_gap(c->ring, c->due_raw_ns, now_ns, (uint64_t)(away_ns / period_ns));
+		ring_add_gap(c->ring, c->due_raw_ns, now_ns,
+			     (uint64_t)(away_ns / period_ns) * c->n_rows);
 	c->due_raw_ns = now_ns;
 }
 
@@ -141,7 +144,7 @@ static void on_due(void *arg)
 	note_stop(c);
 	loop_timer_each(c->loop, &c->timer, c->period_ns << c->step, on_due, c);
 	if (c->reading) { /* a missing point must not look like an unchanged value */
-		ring_add_loss(c->ring, now_raw_ns(), 1);
+		ring_add_loss(c->ring, now_raw_ns(), c->n_rows);
 	} else if (c->reader->source.never_waits && c->reader->is_quick) {
 		counters_read(c);
 	} else {
@@ -157,6 +160,7 @@ struct counters *counters_start(struct loop *loop, const struct counters_source 
 
 	c->loop = loop;
 	c->period_ns = period_ns;
+	c->n_rows = 1;
 	c->reader = xcalloc(1, sizeof(*c->reader));
 	c->reader->owner = c;
 	c->reader->source = *source;
@@ -266,6 +270,8 @@ void counters_gather(struct counters *c, struct tracer_run *run, size_t stride)
 	s->source = c->reader->source;
 	s->t0_raw_ns = run->t0_raw_ns;
 	s->stride = stride;
+	if (c->period_ns)
+		note_stop(c); /* a request may come before the timer */
 	s->cut = ring_run_cut(c->ring, run, s->source.what, c->period_ns);
 	build_job_start(c->loop, run,
 			&(struct build_job){ .build = build,

@@ -147,6 +147,22 @@ uint64_t ring_lost(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns)
 	return sum;
 }
 
+uint64_t ring_missed(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < r->n_gaps; i++) {
+		const struct ring_gap *g = &r->gaps[i];
+		int64_t from_ns = g->from_ns > t0_raw_ns ? g->from_ns : t0_raw_ns;
+		int64_t to_ns = g->to_ns < t1_raw_ns ? g->to_ns : t1_raw_ns;
+
+		if (from_ns < to_ns)
+			sum += (double)g->count * (double)(to_ns - from_ns) /
+			       (double)(g->to_ns - g->from_ns);
+	}
+	return (uint64_t)(sum + 0.5);
+}
+
 /* Forgets gaps that are older than the ring's seconds and than all holds: no window can need them. */
 static void drop_old_gaps(struct ring *r)
 {

@@ -65,6 +65,10 @@ int64_t ring_begin(const struct ring *r);
  * a chunk is missing, or there is a gap, all its records count, also those outside [t0, t1). */
 uint64_t ring_lost(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns);
 
+/* About how many of them were missed in [t0, t1) itself: of a gap, as much as lies there; losses at one instant do not
+ * count. */
+uint64_t ring_missed(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns);
+
 bool ring_is_empty(const struct ring *r);
 uint64_t ring_bytes(const struct ring *r); /* of memory in use, never more than its limit */
 uint64_t ring_file_bytes(const struct ring *r);
@@ -102,6 +106,9 @@ struct ring_record {
 struct ring_cut *ring_cut_new(struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns);
 void ring_cut_free(struct ring_cut *cut); /* NULL is fine; no thread may be in ring_cut_each() */
 bool ring_cut_is_empty(const struct ring_cut *cut);
+
+/* Whether it has more than `n` records. Reads no file: a chunk that is there counts as a whole. */
+bool ring_cut_has_more(const struct ring_cut *cut, uint64_t n);
 
 /* The bytes of its records, or a little more; UINT64_MAX if some are in the file. */
 uint64_t ring_cut_bytes(const struct ring_cut *cut);

@@ -233,3 +233,30 @@ bool ring_cut_is_empty(const struct ring_cut *cut)
 	ring_cut_each(cut, stop_at_first, &empty);
 	return empty;
 }
+
+struct tally {
+	uint64_t n, limit;
+};
+
+static bool count_to_limit(void *arg, const struct ring_record *record)
+{
+	struct tally *t = arg;
+
+	(void)record;
+	return ++t->n <= t->limit;
+}
+
+bool ring_cut_has_more(const struct ring_cut *cut, uint64_t n)
+{
+	struct tally t = { .limit = n };
+
+	for (size_t i = 0; i < cut->n && t.n <= n; i++) {
+		const struct piece *p = &cut->pieces[i];
+
+		if (p->block)
+			each_in(cut, p, p->block->data, count_to_limit, &t);
+		else
+			t.n += p->n;
+	}
+	return t.n > n;
+}

@@ -27,6 +27,13 @@ void ring_run_arm(struct ring *r, struct tracer_run *run)
 					      .arg = run });
 }
 
+/* The window has no more records than were missed in it; it may have none at all. */
+static bool is_mostly_missing(const struct ring *r, const struct tracer_run *run,
+			      const struct ring_cut *cut)
+{
+	return !ring_cut_has_more(cut, ring_missed(r, run->t0_raw_ns, run->t1_raw_ns));
+}
+
 struct ring_cut *ring_run_cut(struct ring *r, struct tracer_run *run, const char *what,
 			      int64_t period_ns)
 {
@@ -50,6 +57,13 @@ struct ring_cut *ring_run_cut(struct ring *r, struct tracer_run *run, const char
 			"%s begin %.3f s after the window's begin: the agent started later, or "
 			"its ring is shorter (--ring-seconds, --ring-bytes, --max-rss)",
 			what, (double)(begin - run->t0_raw_ns) / (double)NS_PER_S);
+	else if (run->lost && is_mostly_missing(r, run, cut))
+		tracer_run_set_result(
+			run, RUN_DEGRADED, REASON_WINDOW_CUT,
+			"most or all %s of the window are missing, %" PRIu64
+			" are lost: the agent was stopped, got too little CPU time, or they came "
+			"too late",
+			what, run->lost);
 	else if (run->lost)
 		snprintf(run->detail, sizeof(run->detail),
 			 "%" PRIu64

@@ -124,6 +124,51 @@ static void late_records_are_reported(void)
 	ring_free(r);
 }
 
+/* The agent was stopped: a window that has more than half of its records is there, with a count. */
+static void a_stop_is_reported(void)
+{
+	static const struct {
+		int64_t from_s, to_s; /* of the window, from T0 on */
+		uint64_t n;
+		int result;
+	} windows[] = {
+		{ 2, 4, 200, RUN_OK },	      { 4, 6, 120, RUN_OK },
+		{ 4, 7, 120, RUN_DEGRADED },  { 6, 8, 0, RUN_DEGRADED },
+		{ 8, 11, 100, RUN_DEGRADED }, { 9, 12, 200, RUN_OK },
+		{ 10, 12, 200, RUN_OK },
+	};
+	struct ring *r = ring_at(T0);
+
+	feed(r, T0, T0 + 5200 * NS_PER_MS);
+	ring_add_gap(r, T0 + 5200 * NS_PER_MS, T0 + 10 * NS_PER_S - 1, 480);
+	feed(r, T0 + 10 * NS_PER_S, T0 + 12 * NS_PER_S);
+	for (size_t i = 0; i < ARRAY_SIZE(windows); i++) {
+		int64_t length_s = windows[i].to_s - windows[i].from_s;
+		struct tracer_run run = window(T0 + windows[i].from_s * NS_PER_S, length_s);
+
+		CHECK_EQ(gather(r, &run), windows[i].n);
+		CHECK_EQ(run.result, windows[i].result);
+		CHECK_STR(run.reason, run.result == RUN_OK ? "" : "window-cut");
+		CHECK(run.result == RUN_OK || strstr(run.detail, "most or all records of the window"));
+		CHECK_EQ(run.lost, windows[i].from_s < 10 && windows[i].to_s > 5 ? 480 : 0);
+	}
+	ring_free(r);
+}
+
+/* One record was lost, and there is no other. */
+static void an_empty_window_with_a_loss_is_cut(void)
+{
+	struct tracer_run run = window(T0 + NS_PER_S, 1), quiet = window(T0 + 2 * NS_PER_S, 1);
+	struct ring *r = ring_at(T0);
+
+	ring_add_loss(r, T0 + 3 * NS_PER_S / 2, 1);
+	CHECK_EQ(gather(r, &run), 0);
+	CHECK_STR(run.reason, "window-cut");
+	CHECK_EQ(gather(r, &quiet), 0);
+	CHECK_EQ(quiet.result, RUN_OK);
+	ring_free(r);
+}
+
 static void cancelled_runs_hold_nothing(void)
 {
 	struct tracer_run run = window(T0, 600);
@@ -146,6 +191,8 @@ int main(void)
 	window_before_the_ring_is_cut();
 	full_spool_is_reported();
 	late_records_are_reported();
+	a_stop_is_reported();
+	an_empty_window_with_a_loss_is_cut();
 	cancelled_runs_hold_nothing();
 	return 0;
 }
