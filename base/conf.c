@@ -203,6 +203,14 @@ static int load_flag(struct slots *s, int argc, char **argv, int *i, struct err 
 	return rc;
 }
 
+static int unknown_short_flag(const struct slots *s, const char *flag, struct err *e)
+{
+	return err_set(e, ERR_INVALID,
+		       "unknown flag '%s'; an argument that begins with - goes behind --; see %s "
+		       "--help",
+		       flag, s->table->prog);
+}
+
 static int load_flags(struct slots *s, int *argc, char **argv, struct err *e)
 {
 	bool flags_end = false;
@@ -215,6 +223,8 @@ static int load_flags(struct slots *s, int *argc, char **argv, struct err *e)
 			flags_end = true;
 		else if (!flags_end && !strncmp(argv[i], "--", 2))
 			rc = load_flag(s, *argc, argv, &i, e);
+		else if (!flags_end && argv[i][0] == '-' && argv[i][1])
+			rc = unknown_short_flag(s, argv[i], e);
 		else
 			argv[kept++] = argv[i];
 	}

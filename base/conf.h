@@ -84,7 +84,7 @@ enum conf_action { CONF_RUN, CONF_HELP, CONF_PRINT };
 
 /*
  * Fills `conf` (zeroed by the caller; release with conf_release()) and leaves the arguments that
- * are not flags in argv[0 .. *argc-1]. `*action` is set by --help and --print-config: the caller prints
+ * are not flags in argv[0 .. *argc-1]: what does not begin with '-', a "-" alone, all behind a "--". `*action` is set by --help and --print-config: the caller prints
  * with the functions below and ends. Errors name the flag and the value.
  */
 MUST_CHECK int conf_load(void *conf, const struct conf_table *table, int *argc, char **argv,

@@ -251,6 +251,8 @@ static void test_refusals(void)
 	check_refused("--rate inf", "--rate");
 	check_refused("--on=maybe", "maybe");
 	check_refused("--config", "--config");
+	check_refused("-Z", "-Z");
+	check_refused("word -n=x", "-n=x");
 	load(&r, "--config /nonexistent/file");
 	CHECK_EQ(r.rc, ERR_NOT_FOUND);
 	CHECK(strstr(r.e.msg, "/nonexistent/file"));
