@@ -26,8 +26,8 @@ static void usage(FILE *out)
 	      out);
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(out, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
-	fputs("\nSee also tutti COMMAND --help. With --json, one JSON document goes to stdout, of "
-	      "an error, too.\n"
+	fputs("\nSee also tutti COMMAND --help. With --json, a command prints one JSON document, "
+	      "of an error, too.\n"
 	      "Short forms: -d --duration, -H --hosts, -o --output, -h --help.\n"
 	      "Exit codes: 0 all hosts complete, 3 some, 4 none, 2 wrong usage, 1 anything else;\n"
 	      "inspect: that of its command, or 125 to 127 if the command did not run.\n",
@@ -39,6 +39,18 @@ static const struct cmd *find_command(const char *name)
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
 		if (!strcmp(commands[i]->name, name))
 			return commands[i];
+	}
+	return NULL;
+}
+
+/* The field of this name, which may be one of struct api_conf; NULL if the verb has none. */
+static const struct conf_field *find_field(const struct cmd *cmd, const char *name)
+{
+	for (const struct conf_field *f = cmd->fields; f && f->member; f++) {
+		const char *dot = strchr(f->member, '.');
+
+		if (!strcmp(dot ? dot + 1 : f->member, name))
+			return f;
 	}
 	return NULL;
 }
@@ -90,8 +102,10 @@ static int call(const struct cmd *cmd, void *conf, int argc, char **argv, struct
 	return cmd->run(conf, argc, argv, e);
 }
 
-static int run_command(const struct cmd *cmd, int argc, char **argv, struct err *e)
+/* `*json` becomes true if the loaded settings, which may be those of a file, ask for JSON. */
+static int run_command(const struct cmd *cmd, int argc, char **argv, bool *json, struct err *e)
 {
+	const struct conf_field *json_field = find_field(cmd, "json");
 	char *prog = xasprintf("tutti %s", cmd->name);
 	const struct conf_table table = {
 		.prog = prog, .args = cmd->args, .summary = cmd->summary, .fields = cmd->fields
@@ -108,6 +122,8 @@ static int run_command(const struct cmd *cmd, int argc, char **argv, struct err 
 	if (rc)
 		goto out;
 	rc = conf_load(conf, &table, &argc, argv, &action, e);
+	if (!rc && json_field && *(const bool *)((const char *)conf + json_field->offset))
+		*json = true;
 	if (calls_server(cmd))
 		((struct api_conf *)conf)->place = &reached.place;
 	if (!rc && action == CONF_RUN && cmd->runs_command && argc && !has_command)
@@ -185,15 +201,41 @@ static int find_command_of(const char *name, const struct cmd **out, struct err 
 
 /* ---- errors ---- */
 
-static bool wants_json(int argc, char **argv)
+static bool is_true(const char *value)
 {
+	return !strcmp(value, "true") || !strcmp(value, "1");
+}
+
+/* --output of a list; of other verbs it is a folder. */
+static bool has_list_output(const struct cmd *cmd)
+{
+	const struct conf_field *f = find_field(cmd, "output");
+
+	return f && !strcmp(f->value, "table");
+}
+
+/* As far as flags and environment tell before they are parsed: an error in them is to be a document, too. `cmd` is NULL
+ * where there is no such verb. */
+static bool wants_json(const struct cmd *cmd, int argc, char **argv)
+{
+	const struct conf_field *field = cmd ? find_field(cmd, "json") : NULL;
+	const char *env = cmd && (!field || field->once) ? NULL : getenv("TUTTI_JSON");
+	bool json = env && is_true(env);
+	bool lists = cmd && has_list_output(cmd);
 	int end = find_flags_end(argc, argv);
 
 	for (int i = 0; i < end; i++) {
-		if (!strcmp(argv[i], "--json") || !strcmp(argv[i], "--json=true"))
+		bool is_output = !strcmp(argv[i], "-o") || !strcmp(argv[i], "--output");
+
+		if (!strcmp(argv[i], "--json"))
+			json = true;
+		else if (!strncmp(argv[i], "--json=", 7))
+			json = is_true(argv[i] + 7);
+		if (lists && (!strcmp(argv[i], "--output=json") ||
+			      (is_output && i + 1 < end && !strcmp(argv[i + 1], "json"))))
 			return true;
 	}
-	return false;
+	return json;
 }
 
 /* With --json there is a document on stdout in any case: the error as the API has it. */
@@ -212,9 +254,9 @@ static int report(const struct cmd *cmd, int rc, const struct err *e, bool json)
 
 int main(int argc, char **argv)
 {
-	bool json = wants_json(argc, argv);
 	const struct cmd *cmd = NULL;
 	struct err e = { 0 };
+	bool json;
 	int rc;
 
 	if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ||
@@ -229,7 +271,8 @@ int main(int argc, char **argv)
 	rc = find_verb(argc, argv, &e);
 	if (!rc)
 		rc = find_command_of(argv[1], &cmd, &e);
+	json = wants_json(cmd, argc, argv);
 	if (!rc)
-		rc = run_command(cmd, argc - 2, argv + 2, &e);
+		rc = run_command(cmd, argc - 2, argv + 2, &json, &e);
 	return rc >= 0 ? rc : report(cmd, rc, &e, json);
 }

@@ -5,6 +5,7 @@ import http.server
 import json
 import os
 import subprocess
+import tempfile
 import threading
 
 from lib.cluster import BIN, SLOW, Cluster, main, wait_until
@@ -31,7 +32,33 @@ def test_refusals():
     assert "did you mean 'capture'?" in refused(BIN / "tutti", "captrue")
     assert "unknown flag '--duration' before the command" in refused(BIN / "tutti", "--duration", "1s", "capture")
     assert "there is no command" in refused(BIN / "tutti", "--json")
+    assert "unknown flag '-Z'" in refused(BIN / "tutti", "sessions", "-Z")
+    assert "goes behind --" in refused(BIN / "tutti", "mark", "-3 degrees")
     assert "use table, wide, name or json" in refused(BIN / "tutti", "hosts", "-o", "yaml")
+
+
+def test_errors_are_documents():
+    """Whatever asks for JSON: a flag, the environment, a file, or the form of a list."""
+    def run(*words, **env):
+        p = subprocess.run([BIN / "tutti", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20 * SLOW,
+                           env={**os.environ, "TUTTI_SERVER": "http://127.0.0.1:9", **env})
+        assert p.returncode in (1, 2), (words, p)
+        return json.loads(p.stdout)["error"] if p.stdout else None
+
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write("json = true\n")
+        file.flush()
+        assert "127.0.0.1" in run("hosts", TUTTI_CONFIG=file.name)
+    for words in (["hosts"], ["capture"], ["captrue"], ["hosts", "--nonsense"], ["show"]):
+        assert run(*words) is None, words
+        assert run(*words, TUTTI_JSON="true"), words
+        assert run(*words, "--json=1"), words
+        assert run(*words, "--json=false", TUTTI_JSON="true") is None, words
+    for words in (["-o", "json"], ["--output=json"], ["--output", "json", "--nonsense"]):
+        for verb in ("hosts", "sessions"):
+            assert run(verb, *words), (verb, words)
+    assert run("export", "SESSION", "-o", "json") is None  # a folder
+    assert run("inspect", TUTTI_JSON="true") is None  # a flag only
 
 
 def test_lists():
@@ -147,4 +174,4 @@ def test_second_aggregator():
         wait_until("the first one to learn of it", lambda: "AGG-LEDGER" in c.log("aggregator") and "state=lost" in c.log("aggregator"))
 
 
-main(test_refusals, test_lists, test_words_that_are_no_text, test_capture_that_never_ends, test_log_without_reader, test_second_aggregator)
+main(test_refusals, test_errors_are_documents, test_lists, test_words_that_are_no_text, test_capture_that_never_ends, test_log_without_reader, test_second_aggregator)
