@@ -2,11 +2,13 @@
 """Annotations in shared memory: of C and Python, with the real nvtx package; of programs that fork, are killed, or live in
 namespaces of their own; steps that captures wait for; captures that a program begins."""
 import collections
+import datetime
 import importlib.util
 import math
 import os
 import pathlib
 import shutil
+import signal
 import sys
 import time
 
@@ -186,5 +188,25 @@ def test_programs():
             print("     note: no namespaces here")
 
 
+def test_agent_is_stopped():
+    """A program overwrites what a stopped agent does not read: a window of that time says so."""
+    with Cluster() as c:
+        c.aggregator()
+        c.agent("host-a", "--annotations-look", "200ms")
+        c.wait_hosts(1)
+        c.start("burst-fast", [BIN / "annotator", 1])
+        c.wait_rings(1)
+        c.kill("host-a", signal.SIGSTOP)
+        time.sleep(1.5)
+        end = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        time.sleep(5)
+        c.kill("host-a", signal.SIGCONT)
+        _, doc = c.tutti("snapshot", "--last", "1s", "--ending-at", end, "--tracer", "annotations", "--json", check=3)
+        [host] = doc["hosts"]
+        [tracer] = host["tracers"]
+        assert (host["state"], host["reason"], tracer["state"]) == ("partial", "window-cut", "degraded"), doc
+        assert tracer["lost"] > 8192 and "most or all annotations" in tracer["detail"], tracer
+
+
 own_processes()  # steps of other programs here would count
-main(test_programs)
+main(test_programs, test_agent_is_stopped)

@@ -22,6 +22,7 @@
 #include "net/datagram.h"
 
 #define READ_NS	      (100 * NS_PER_MS)
+#define STOP_NS	      NS_PER_S /* a reading that comes so long after the last one: the agent did not run */
 #define STEPS_MAX     3 /* of annotations_limit() */
 #define READ_AGAIN_NS (20 * NS_PER_MS) /* time to the next reading if something was left to read */
 /* slots of one reading: one turn of the loop handles their annotations */
@@ -96,7 +97,8 @@ struct tracer_annotations {
 	bool reading, look_at_all;
 	struct ring *ring; /* of struct note */
 	struct waiting_run *waiting;
-	size_t n_rings;
+	size_t n_rings; /* of the last reading */
+	int64_t read_raw_ns; /* when that was */
 	bool incomplete;
 };
 
@@ -263,6 +265,17 @@ static void on_reading_due(void *arg)
 	begin_reading(arg);
 }
 
+/* What an agent lost that did not run was made since its last reading, and is missing there. */
+static void note_loss(struct tracer_annotations *t, const struct reader *r)
+{
+	bool was_away = t->n_rings && r->at_raw_ns - t->read_raw_ns > STOP_NS;
+
+	if (r->lost)
+		ring_add_gap(t->ring, was_away ? t->read_raw_ns : r->at_raw_ns, r->at_raw_ns,
+			     r->lost);
+	t->read_raw_ns = r->at_raw_ns;
+}
+
 static void on_read(void *arg)
 {
 	struct reader *r = arg;
@@ -274,8 +287,7 @@ static void on_read(void *arg)
 	}
 	t->reading = false;
 	note_row_each(&r->notes, keep_note, t);
-	if (r->lost)
-		ring_add_loss(t->ring, r->at_raw_ns, r->lost);
+	note_loss(t, r);
 	t->n_rings = rings_count(r->rings);
 	t->incomplete = rings_is_incomplete(r->rings);
 	end_waits(t, r->has_more);
