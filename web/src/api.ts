@@ -19,11 +19,27 @@ function signIn(): Promise<boolean> {
   return asked;
 }
 
+/** Of an aggregator that stands by (docs/replicas.md): where the one that leads is, "" = not known now; null: this one leads. */
+export let leader: string | null = null;
+
+function takeLeader(url: unknown): void {
+  leader = typeof url !== "string" ? null : /^https?:\/\//.test(url) ? url : "";
+}
+
+/** Asks again who leads. */
+export async function askLeader(): Promise<void> {
+  const answer = await fetch(`${root}whoami`);
+  if (answer.ok) takeLeader((await answer.json()).leader);
+}
+
 /** When it is known who asks: event streams and links send the cookie alone. */
 export const ready: Promise<void> = (async () => {
   const answer = await fetch(`${root}whoami`);
-  if (answer.ok) csrf = (await answer.json()).csrf || "";
-  else if (answer.status === 401) await signIn();
+  if (answer.ok) {
+    const who = await answer.json();
+    csrf = who.csrf || "";
+    takeLeader(who.leader);
+  } else if (answer.status === 401) await signIn();
 })().catch(() => undefined);
 
 export const isSignedIn = (): boolean => csrf !== "";

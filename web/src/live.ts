@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the aggregator says by itself: hosts, captures, sessions. One stream for the whole page.
-import { api, eventsUrl, isSignedIn, ready, signOut } from "./api";
+import { api, askLeader, eventsUrl, isSignedIn, leader, ready, signOut } from "./api";
 import { byId, el } from "./dom";
 
 /* Documents of docs/wire.md, as far as they are shown. */
@@ -56,8 +56,28 @@ function showLink(isUp: boolean): void {
 export async function startLive(): Promise<void> {
   await ready;
   if (isSignedIn()) byId("link").after(el("button", { className: "tool", textContent: "Sign out", onclick: () => void signOut() }));
+  if (leader !== null) return standBy();
   document.addEventListener("visibilitychange", listen);
   listen();
+}
+
+const STANDBY_MS = 5000;
+
+/** The page of a follower reads what is stored. Events, hosts and captures are the leader's, and no page may follow a redirection there. */
+function standBy(): void {
+  const say = (): void => {
+    if (leader === null) return location.reload();
+    byId("link").className = "bad";
+    byId("link").textContent = "○ stands by";
+    byId("standby").replaceChildren("This aggregator stands by: it shows what is stored. ",
+      leader ? el("a", { href: new URL(`./${location.hash}`, leader.replace(/\/?$/, "/")).href, textContent: "The one that leads" }) : "Which one leads is not known now",
+      leader ? " has the hosts, and captures." : ".");
+    tell("sessions", null);
+  };
+  byId("standby").hidden = false;
+  byId<HTMLButtonElement>("capture-open").disabled = true;
+  setInterval(() => void askLeader().then(say, () => undefined), STANDBY_MS);
+  say();
 }
 
 let events: EventSource | null = null;

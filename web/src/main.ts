@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which page the address names, and what is on all of them: the bar, the keys that work everywhere, the list of keys.
 import "./style.css";
+import { leader } from "./api";
 import { openCapture, startCapture } from "./capture/dialog";
 import { showCluster, startCluster } from "./cluster";
 import { leaveCompare, showCompare } from "./compare";
@@ -93,7 +94,7 @@ function onKey(ev: KeyboardEvent): void {
   if (typing && ev.key === "Escape") at.blur();
   if (typing) return;
   const find = byId("home").hidden ? byId("compare").hidden ? null : document.getElementById("p-find") : byId("s-find");
-  if (ev.key === "c") openCapture();
+  if (ev.key === "c" && leader === null) openCapture();
   else if (ev.key === "?") showKeys();
   else if (ev.key === "/" && find) find.focus();
   else return;

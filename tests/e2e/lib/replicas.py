@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two aggregators on one store, of which one leads."""
+import socket
+import urllib.error
+import urllib.request
+
+from lib.cluster import BIN, SLOW, free_port, wait_until
+
+LEASE_S = 3
+HOSTS = ("a", "b")
+
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *args):
+        return None
+
+
+OPENER = urllib.request.build_opener(NoRedirect)
+
+
+class Replicas:
+    """Two replicas of the cluster `c`; `lead` is the name of the one that leads, whose HTTP the cluster asks."""
+
+    def __init__(self, c):
+        self.c, self.lead = c, None
+        self.ports = {name: (free_port(), free_port(), free_port(socket.SOCK_DGRAM)) for name in ("one", "two")}
+        for name in self.ports:
+            self.start(name)
+            self.wait_leader()
+        for host in HOSTS:
+            c.agent(host, "--tracers", "metrics", "--aggregator", ",".join(f"127.0.0.1:{grpc}" for _, grpc, _ in self.ports.values()))
+        c.wait_hosts(len(HOSTS))
+
+    def start(self, name):
+        http, grpc, probe = self.ports[name]
+        self.c.start(name, [BIN / "tutti-aggregator", "--store", f"file://{self.c.store}", "--http", f"127.0.0.1:{http}", "--grpc", f"127.0.0.1:{grpc}",
+                            "--probe", f"127.0.0.1:{probe}", "--spool", self.c.dir / f"{name}-spool", "--grace", f"{30 * SLOW:g}s", "--replica", name,
+                            "--replica-url", self.url(name), "--lease", f"{LEASE_S * SLOW:g}s"])
+
+    def url(self, name):
+        return f"http://127.0.0.1:{self.ports[name][0]}"
+
+    def ask(self, name, path, method="GET"):
+        """The status, the headers and the bytes of an answer; a redirection is one."""
+        request = urllib.request.Request(self.url(name) + path, b"{}" if method == "POST" else None, method=method)
+        try:
+            with OPENER.open(request, timeout=2 * SLOW) as answer:
+                return answer.status, answer.headers, answer.read()
+        except urllib.error.HTTPError as e:
+            return e.code, e.headers, e.read()
+
+    def answer(self, name, path):
+        """The status and the text of an answer; None if there is none in time."""
+        try:
+            status, _, body = self.ask(name, path)
+        except OSError:
+            return None
+        return status, body.decode()
+
+    def ready(self):
+        return [name for name in self.ports if (self.answer(name, "/readyz") or [0])[0] == 200]
+
+    def wait_leader(self, other_than=None):
+        def there():
+            ready = self.ready()
+            assert len(ready) < 2, ready
+            return ready[0] if ready and ready[0] != other_than else None
+        self.lead = wait_until("a leader", there, 60)
+        self.c.http = self.ports[self.lead][0]
+
+    def follower(self):
+        return next(name for name in self.ports if name != self.lead)
+
+    def sessions(self):
+        return sorted(s["session"] for s in self.c.get("/api/v1/sessions")["sessions"])
