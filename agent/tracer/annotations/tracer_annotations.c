@@ -21,8 +21,9 @@
 #include "base/now.h"
 #include "net/datagram.h"
 
-#define READ_NS	      (100 * NS_PER_MS)
-#define STOP_NS	      NS_PER_S /* a reading that comes so long after the last one: the agent did not run */
+#define READ_NS (100 * NS_PER_MS)
+#define STOP_NS \
+	NS_PER_S /* a reading that comes so long after the last one: the agent did not run */
 #define STEPS_MAX     3 /* of annotations_limit() */
 #define READ_AGAIN_NS (20 * NS_PER_MS) /* time to the next reading if something was left to read */
 /* slots of one reading: one turn of the loop handles their annotations */

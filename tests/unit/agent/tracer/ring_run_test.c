@@ -149,7 +149,8 @@ static void a_stop_is_reported(void)
 		CHECK_EQ(gather(r, &run), windows[i].n);
 		CHECK_EQ(run.result, windows[i].result);
 		CHECK_STR(run.reason, run.result == RUN_OK ? "" : "window-cut");
-		CHECK(run.result == RUN_OK || strstr(run.detail, "most or all records of the window"));
+		CHECK(run.result == RUN_OK ||
+		      strstr(run.detail, "most or all records of the window"));
 		CHECK_EQ(run.lost, windows[i].from_s < 10 && windows[i].to_s > 5 ? 480 : 0);
 	}
 	ring_free(r);
