@@ -39,6 +39,7 @@
 #define FOLDER_MODE    0755
 #define WATCH_EVERY_NS NS_PER_S
 #define CHECK_WAIT_NS  NS_PER_S
+#define CHECK_EVERY_NS (60 * NS_PER_S) /* without any error, too */
 #define SEND_LIMIT_MS  1000 /* a client that has not read its earlier answers by then is cut off */
 #define CONNS_MAX      256 /* one user alone gets half of them: see admit() */
 
@@ -90,8 +91,10 @@ struct local_socket {
 	local_handler handler;
 	void *arg;
 	struct endpoint *endpoint; /* NULL after one could not be reopened */
-	uint64_t errors; /* of the listener, when last read */
-	uint64_t logged_errors;
+	uint64_t errors; /* of the listener, at the last check */
+	bool owes_error; /* the end of that check's own connection is not among them */
+	int64_t checked_ns; /* when; loop_now_ns() */
+	uint64_t logged; /* unidentified connections */
 	bool is_lost; /* it could not be opened again, and that is logged */
 	struct pace check_pace, unidentified_log, reopened_log;
 	struct check *check; /* in progress, or NULL */
@@ -426,6 +429,8 @@ static int endpoint_open(struct local_socket *ls, struct err *e)
 	}
 	ls->endpoint = ep;
 	ls->errors = 0;
+	ls->owes_error = false;
+	ls->checked_ns = loop_now_ns(ls->loop);
 	return 0;
 }
 
@@ -438,21 +443,29 @@ static uint64_t read_stat(nng_stat *listener, const char *name)
 	return st ? nng_stat_value(st) : 0;
 }
 
-/* Connections without a valid handshake: closed early, not nng, or another nng protocol. To nng the end of an
- * accepted connection is an error, too: those are taken off. */
-static uint64_t listener_errors(const struct endpoint *ep)
+/* What nng counts of a listener. */
+struct counts {
+	uint64_t
+		errors; /* connections without a valid handshake, and the ends of most that had one */
+	uint64_t
+		unidentified; /* the former: about, because the end of a connection is counted in two steps */
+};
+
+static struct counts count(const struct endpoint *ep)
 {
+	struct counts c = { 0 };
 	nng_stat *all, *listener;
-	uint64_t errors, ended;
+	uint64_t ended;
 
 	if (nng_stats_get(&all))
-		return 0;
+		return c;
 	listener = nng_stat_find_listener(all, ep->listener);
-	errors = read_stat(listener, "other") + read_stat(listener, "proto") +
-		 read_stat(listener, "reject");
+	c.errors = read_stat(listener, "other") + read_stat(listener, "proto") +
+		   read_stat(listener, "reject");
 	ended = read_stat(listener, "accept") - read_stat(listener, "pipes");
 	nng_stats_free(all);
-	return errors > ended ? errors - ended : 0;
+	c.unidentified = c.errors > ended ? c.errors - ended : 0;
+	return c;
 }
 
 static void run_check(void *arg)
@@ -475,7 +488,7 @@ static void reopen(struct local_socket *ls)
 
 	endpoint_close(ls->endpoint);
 	ls->endpoint = NULL;
-	ls->errors = ls->logged_errors = 0;
+	ls->logged = 0;
 	if (endpoint_open(ls, &e)) {
 		if (!ls->is_lost)
 			log_error("LOCAL-LOST", "reason=\"%s\"", e.msg);
@@ -493,6 +506,7 @@ static void end_check(void *arg)
 
 	if (k->socket) {
 		k->socket->check = NULL;
+		k->socket->owes_error = true;
 		if (k->rc)
 			reopen(k->socket);
 	}
@@ -500,26 +514,39 @@ static void end_check(void *arg)
 	free(k);
 }
 
-static void log_unidentified(struct local_socket *ls, uint64_t errors)
+static void log_unidentified(struct local_socket *ls, uint64_t n)
 {
-	if (errors <= ls->logged_errors ||
+	if (n <= ls->logged ||
 	    !pace_is_due(&ls->unidentified_log, &log_limits, loop_now_ns(ls->loop)))
 		return;
 	log_warn("NET-UNIDENTIFIED",
 		 "url=%s connections=%llu reason=\"no handshake of a Tutti client\"", ls->url,
-		 (unsigned long long)(errors - ls->logged_errors));
-	ls->logged_errors = errors;
+		 (unsigned long long)(n - ls->logged));
+	ls->logged = n;
+}
+
+/* Each error may be one that stops nng from accepting; only the check's own is known not to be. */
+static bool is_doubtful(struct local_socket *ls, uint64_t errors)
+{
+	if (ls->owes_error && errors > ls->errors) {
+		ls->owes_error = false;
+		ls->errors++;
+	}
+	return errors != ls->errors || loop_now_ns(ls->loop) - ls->checked_ns > CHECK_EVERY_NS;
 }
 
 static void on_watch(void *arg)
 {
 	struct local_socket *ls = arg;
-	uint64_t errors = ls->endpoint ? listener_errors(ls->endpoint) : 0;
+	struct counts now = { 0 };
 
-	log_unidentified(ls, errors);
-	if (!ls->check && (!ls->endpoint || errors != ls->errors) &&
+	if (ls->endpoint)
+		now = count(ls->endpoint);
+	log_unidentified(ls, now.unidentified);
+	if (!ls->check && (!ls->endpoint || is_doubtful(ls, now.errors)) &&
 	    pace_is_due(&ls->check_pace, &check_limits, loop_now_ns(ls->loop))) {
-		ls->errors = errors;
+		ls->errors = now.errors;
+		ls->checked_ns = loop_now_ns(ls->loop);
 		ls->check = xmalloc(sizeof(*ls->check));
 		*ls->check = (struct check){ .socket = ls, .url = xstrdup(ls->url) };
 		loop_work(ls->loop, run_check, end_check, ls->check);
