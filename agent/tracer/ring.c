@@ -147,8 +147,9 @@ uint64_t ring_lost(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns)
 	return sum;
 }
 
-uint64_t ring_missed(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns)
+bool ring_missed_half(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns, uint64_t *missed)
 {
+	bool is_half = false;
 	double sum = 0;
 
 	for (size_t i = 0; i < r->n_gaps; i++) {
@@ -156,11 +157,14 @@ uint64_t ring_missed(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns)
 		int64_t from_ns = g->from_ns > t0_raw_ns ? g->from_ns : t0_raw_ns;
 		int64_t to_ns = g->to_ns < t1_raw_ns ? g->to_ns : t1_raw_ns;
 
-		if (from_ns < to_ns)
-			sum += (double)g->count * (double)(to_ns - from_ns) /
-			       (double)(g->to_ns - g->from_ns);
+		if (from_ns >= to_ns || to_ns - from_ns < (t1_raw_ns - t0_raw_ns) / 2)
+			continue;
+		is_half = true;
+		sum += (double)g->count * (double)(to_ns - from_ns) /
+		       (double)(g->to_ns - g->from_ns);
 	}
-	return (uint64_t)(sum + 0.5);
+	*missed = (uint64_t)(sum + 0.5);
+	return is_half;
 }
 
 /* Forgets gaps that are older than the ring's seconds and than all holds: no window can need them. */

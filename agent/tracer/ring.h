@@ -65,9 +65,9 @@ int64_t ring_begin(const struct ring *r);
  * a chunk is missing, or there is a gap, all its records count, also those outside [t0, t1). */
 uint64_t ring_lost(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns);
 
-/* About how many of them were missed in [t0, t1) itself: of a gap, as much as lies there; losses at one instant do not
- * count. */
-uint64_t ring_missed(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns);
+/* Whether a gap covers at least half of [t0, t1). `*missed` is about how many records such gaps lack there: of a gap that
+ * reaches beyond the window, its part. */
+bool ring_missed_half(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns, uint64_t *missed);
 
 bool ring_is_empty(const struct ring *r);
 uint64_t ring_bytes(const struct ring *r); /* of memory in use, never more than its limit */

@@ -27,11 +27,15 @@ void ring_run_arm(struct ring *r, struct tracer_run *run)
 					      .arg = run });
 }
 
-/* The window has no more records than were missed in it; it may have none at all. */
+/* For half of the window or more there was no recording, and there are no more records than it missed. Both, because a
+ * gap may be of one CPU of many, and what the kernel dropped is not only samples. */
 static bool is_mostly_missing(const struct ring *r, const struct tracer_run *run,
 			      const struct ring_cut *cut)
 {
-	return !ring_cut_has_more(cut, ring_missed(r, run->t0_raw_ns, run->t1_raw_ns));
+	uint64_t missed;
+
+	return ring_missed_half(r, run->t0_raw_ns, run->t1_raw_ns, &missed) &&
+	       !ring_cut_has_more(cut, missed);
 }
 
 struct ring_cut *ring_run_cut(struct ring *r, struct tracer_run *run, const char *what,
@@ -57,12 +61,11 @@ struct ring_cut *ring_run_cut(struct ring *r, struct tracer_run *run, const char
 			"%s begin %.3f s after the window's begin: the agent started later, or "
 			"its ring is shorter (--ring-seconds, --ring-bytes, --max-rss)",
 			what, (double)(begin - run->t0_raw_ns) / (double)NS_PER_S);
-	else if (run->lost && is_mostly_missing(r, run, cut))
+	else if (is_mostly_missing(r, run, cut))
 		tracer_run_set_result(
 			run, RUN_DEGRADED, REASON_WINDOW_CUT,
 			"most or all %s of the window are missing, %" PRIu64
-			" are lost: the agent was stopped, got too little CPU time, or they came "
-			"too late",
+			" are lost: the agent, or its machine, did not run for half of it or more",
 			what, run->lost);
 	else if (run->lost)
 		snprintf(run->detail, sizeof(run->detail),

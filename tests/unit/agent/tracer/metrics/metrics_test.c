@@ -297,7 +297,6 @@ static void readings_are_made_off_the_loop(void)
 	RUN_UNTIL(env.loop, done);
 	text = xspace_text(run.parts[0].bytes.data, run.parts[0].bytes.len);
 	CHECK_EQ(text_count(text, "{"), 0);
-	CHECK_STR(run.reason, "window-cut"); /* a tracer without a reading is not silent */
 	free(text);
 	buf_release(&run.parts[0].bytes);
 	free(run.parts);
