@@ -94,7 +94,9 @@ def heal(c, doc, links):
 
 def check_retry(c, before, after, old_files):
     new_files = files(c, after["session"])
-    assert after["complete"] == HOSTS, [(h["host"], h["reason"], h["detail"]) for h in after["hosts"] if h["reason"]]
+    # One that was stopped has what the kernel kept for it of that window, and says what it has not.
+    states = {(kind(h["host"]), h["state"], h["reason"]) for h in after["hosts"]} - {("stopped", "partial", "window-cut")}
+    assert all(s[1:] == ("complete", "") for s in states), [(h["host"], h["reason"], h["detail"]) for h in after["hosts"] if h["reason"]]
     assert {n: f for n, f in new_files.items() if n in old_files} == old_files, "a file was touched"
     assert len(new_files) == HOSTS, sorted(new_files)
     old = {h["host"]: h for h in before["hosts"]}
@@ -107,7 +109,7 @@ def check_retry(c, before, after, old_files):
     # A host that had recorded by then sent that: nothing of the window is there twice. One that was stopped beyond
     # the deadline had none.
     assert again - {"stopped"} == {"killed", "full"}, again
-    print(f"     retry: {HOSTS} complete; recorded anew: {sorted(again)}; the others delivered what they held")
+    print(f"     retry: {after['complete']} of {HOSTS} complete; recorded anew: {sorted(again)}; the others delivered what they held")
 
 
 def test_some_fail():
@@ -136,7 +138,8 @@ def test_some_fail():
         def held():
             return {host for host, h in c.hosts().items() if session in h["held"]}
         wait_until("the files that are held", lambda: len([h for h in held() if kind(h) == "slow"]) == EACH, 60)
-        after = c.tutti("retry", session, "--json", check=0)[1]
+        code, after = c.tutti("retry", session, "--json")
+        assert code == (3 if after["partial"] else 0), (code, after)
         check_retry(c, before, after, old_files)
     for link in links.values():
         link.stop()
