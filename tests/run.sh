@@ -60,7 +60,7 @@ read_report() {
 # try_again PRESET NAME...: runs what failed once more, with nothing beside it. A test that passes then is named as unsteady.
 # A machine that stands still for a while fails all tests that run then; more than twice as many are never luck.
 try_again() {
-	local preset=$1 report=$PWD/build/$1/again.xml name
+	local preset=$1 report=$PWD/build/$1/again.xml name results=
 	shift
 	if [ $# -gt $((2 * jobs)) ]; then
 		failed+=("${@/#/$preset: }")
@@ -71,8 +71,9 @@ try_again() {
 	ahead=
 	rm -f "$report"
 	ctest --preset "$preset" --rerun-failed --output-junit "$report"
+	[ ! -s "$report" ] || results=$(read_report "$report")
 	for name in "$@"; do
-		if [ -s "$report" ] && read_report "$report" | grep -qxF "run $name"; then
+		if grep -qxF "run $name" <<<"$results"; then
 			unsteady+=("$preset: $name")
 			passed=$((passed + 1))
 		else
