@@ -24,6 +24,8 @@
 #define LINK_TEXT     "/memfd:" TUTTI_RING_NAME " (deleted)"
 #define LOOK_FIRST_NS (250 * NS_PER_MS)
 #define LOOK_MOST_NS  (30 * NS_PER_S)
+/* A process that is looked at more often than this has just begun: it closes what it inherited while it opens its own. */
+#define YOUNG_WAIT_NS (4 * NS_PER_S)
 /* a search of all processes leaves out those that were searched within this time */
 #define LOOK_AGAIN_NS	(5 * NS_PER_S)
 #define LOOK_SHARE	1000 /* searches of all processes take at most one LOOK_SHARE-th of a CPU */
@@ -39,6 +41,7 @@ struct process {
 	int64_t searched_mono_ns; /* when all its descriptors were last searched */
 	uint64_t seen; /* number of the last search that found the process */
 	int64_t descriptors; /* how many it had at the last look; 0 = not known */
+	uint64_t program; /* inode of its executable at the last look; 0 = not known */
 	bool denied;
 };
 
@@ -274,17 +277,21 @@ static bool is_ring_link(int proc_fd, int number)
 
 /* ---- looking ---- */
 
-/* A ring adds a descriptor. So a process with as many as at its last search is not searched again, because reading
- * the names of all its descriptors is expensive. Linux before 6.2 does not tell the number. */
-static bool has_as_many(struct process *p)
+/* A ring adds a descriptor. So a process that runs the same program with as many as at its last search is not searched again,
+ * because reading the names of all its descriptors is expensive. Linux before 6.2 does not tell the number. */
+static bool is_unchanged(struct process *p)
 {
-	int64_t before = p->descriptors;
+	int64_t descriptors = p->descriptors;
+	uint64_t program = p->program;
 	struct stat st;
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%" PRId32 "/fd", p->pid);
 	p->descriptors = stat(path, &st) ? 0 : (int64_t)st.st_size;
-	return before && p->descriptors == before;
+	snprintf(path, sizeof(path), "/proc/%" PRId32 "/exe", p->pid);
+	p->program = stat(path, &st) ? 0 : st.st_ino;
+	return descriptors && p->descriptors == descriptors && p->program == program &&
+	       p->wait_ns > YOUNG_WAIT_NS;
 }
 
 static void look_at(struct rings *rs, struct process *p)
@@ -295,7 +302,7 @@ static void look_at(struct rings *rs, struct process *p)
 	DIR *dir = NULL;
 
 	/* It may have closed another descriptor meanwhile: so it is searched now and then anyway. */
-	if (has_as_many(p) && rs->now_mono_ns < p->searched_mono_ns + LOOK_MOST_NS)
+	if (is_unchanged(p) && rs->now_mono_ns < p->searched_mono_ns + LOOK_MOST_NS)
 		return;
 	p->searched_mono_ns = rs->now_mono_ns;
 	snprintf(path, sizeof(path), "/proc/%" PRId32, p->pid);

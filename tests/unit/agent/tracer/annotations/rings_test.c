@@ -117,6 +117,56 @@ static void test_killed(void)
 	rings_free(rs);
 }
 
+/* What test_exchanged() starts: it annotates, says so, and waits. */
+static int run_child(void)
+{
+	char byte;
+
+	tutti_instant("of the program");
+	CHECK(write(STDOUT_FILENO, "x", 1) == 1);
+	return read(STDIN_FILENO, &byte, 1) != 1;
+}
+
+/* A process closes one descriptor and has a ring instead: one that has just begun, or another program in an old one, as a shell that ends
+ * with `exec` is. */
+static void test_exchanged(bool is_old)
+{
+	struct rings *rs = rings_new();
+	struct seen s = { 0 };
+	int to[2], from[2];
+	int64_t now_ns = now_mono_ns();
+	char byte;
+
+	CHECK(!pipe(to) && !pipe(from));
+	s.pid = fork();
+	if (!s.pid) {
+		CHECK(dup2(to[0], STDIN_FILENO) == STDIN_FILENO &&
+		      dup2(from[1], STDOUT_FILENO) == STDOUT_FILENO);
+		CHECK(!close_range(3, ~0u, 0));
+		CHECK(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) ==
+		      3); /* as of subprocess.Popen, until exec */
+		CHECK(write(STDOUT_FILENO, "x", 1) == 1 && read(STDIN_FILENO, &byte, 1) == 1);
+		if (is_old)
+			execl("/proc/self/exe", "rings_test", "child", NULL);
+		close(3);
+		_exit(run_child());
+	}
+	CHECK(read(from[0], &byte, 1) == 1);
+	for (int i = 0; i < (is_old ? 8 : 1); i++, now_ns += 31 * NS_PER_S)
+		rings_look(rs, now_ns, false);
+	CHECK(write(to[1], "x", 1) == 1 && read(from[0], &byte, 1) == 1);
+	rings_look(rs, is_old ? now_ns : now_mono_ns() + NS_PER_S, false);
+	read_all(rs, &s);
+	CHECK_EQ(s.n, 1u);
+	CHECK_STR(s.first.text, "of the program");
+	CHECK(write(to[1], "x", 1) == 1 && waitpid(s.pid, NULL, 0) == s.pid);
+	for (int i = 0; i < 2; i++) {
+		close(to[i]);
+		close(from[i]);
+	}
+	rings_free(rs);
+}
+
 /* ---- rings that are sent ---- */
 
 static int receive_file(int socket)
@@ -347,11 +397,15 @@ static void test_heads(void)
 	close(mine);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	if (argc > 1 && !strcmp(argv[1], "child"))
+		return run_child();
 	ticks_map_read(&map);
 	test_own();
 	test_killed();
+	test_exchanged(false);
+	test_exchanged(true);
 	signal(SIGPIPE, SIG_IGN);
 	test_sent();
 	test_threads();
