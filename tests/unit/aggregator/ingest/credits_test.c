@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Upload credits that come with a grant, from a store that refuses or hangs. */
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "aggregator/captures/capture_impl.h"
 #include "aggregator/ingest/ingest_impl.h"
@@ -19,6 +20,7 @@ struct granting_store {
 	const char *refuse; /* grants of keys that hold this: ERR_DENIED */
 	const char *there; /* ERR_EXISTS */
 	const char *hang; /* they end at their deadline */
+	atomic_bool is_held; /* no grant ends until this is false */
 	atomic_int calls;
 };
 
@@ -62,6 +64,8 @@ static int granting_grant(struct store *s, const struct store_grant_request *req
 	struct granting_store *g = (struct granting_store *)s;
 
 	atomic_fetch_add(&g->calls, 1);
+	while (atomic_load(&g->is_held))
+		usleep(1000);
 	if (holds(req->key, g->refuse))
 		return err_set(e, ERR_DENIED, "no");
 	if (holds(req->key, g->there))
@@ -150,7 +154,7 @@ static int credits_of(const struct bed *b)
 	return n;
 }
 
-/* The first grant is made alone; those of all others wait for it, and are made together. */
+/* While the first grant is made alone, those of all others wait, and are made together. */
 static void offer_all(struct bed *b)
 {
 	for (int i = 0; i < HOSTS; i++)
@@ -176,7 +180,9 @@ static void test_store_refuses(void)
 	struct bed b = { .store.refuse = "/h" };
 
 	bed_start(&b);
+	atomic_store(&b.store.is_held, true);
 	offer_all(&b);
+	atomic_store(&b.store.is_held, false);
 	WAIT(&b.fleet, credits_of(&b) == HOSTS);
 	CHECK_EQ(ingest_stats(b.fleet.agg.ingest)->grants, 0);
 	CHECK_EQ(atomic_load(&b.store.calls), 2);
