@@ -133,13 +133,13 @@ const struct captures_stats *captures_stats(const struct captures *cs)
 	return &cs->stats;
 }
 
-static size_t count_ended_hosts(const struct captures *cs)
+static size_t count_hosts_from(const struct captures *cs, enum capture_state least)
 {
 	const struct capture *c;
 	size_t n = 0;
 
 	TAILQ_FOREACH (c, &cs->all, entry)
-		n += capture_has_ended(c) ? c->n_hosts : 0;
+		n += c->state >= least ? c->n_hosts : 0;
 	return n;
 }
 
@@ -150,6 +150,16 @@ static void drop_oldest_ended(struct captures *cs)
 	while (!capture_has_ended(c))
 		c = TAILQ_PREV(c, capture_list, entry);
 	capture_remove(c);
+}
+
+/* Ended captures make room for those whose end is being written, which takes as much again: a large fleet's would be in memory
+ * three times. */
+static void make_room(void *arg)
+{
+	struct captures *cs = arg;
+
+	while (cs->n_ended && count_hosts_from(cs, CAP_COMMITTING) > ENDED_HOSTS_KEPT)
+		drop_oldest_ended(cs);
 }
 
 /* ---- the end ---- */
@@ -224,7 +234,7 @@ void capture_end(struct capture *c, enum capture_event event)
 	capture_notify(c);
 	capture_queue_schedule(cs);
 	while (cs->n_ended > ENDED_KEPT ||
-	       (cs->n_ended > 1 && count_ended_hosts(cs) > ENDED_HOSTS_KEPT))
+	       (cs->n_ended > 1 && count_hosts_from(cs, CAP_COMMITTED) > ENDED_HOSTS_KEPT))
 		drop_oldest_ended(cs);
 }
 
@@ -255,6 +265,7 @@ static void finish(struct capture *c)
 	capture_check_pods(c);
 	if (!capture_on(c, EVENT_HOSTS_ENDED))
 		return;
+	jobs_post(c->captures->env.jobs, make_room, c->captures);
 	capture_store(c);
 	capture_notify(c);
 }
