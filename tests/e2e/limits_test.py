@@ -52,8 +52,10 @@ def test_bytes():
         c.wait_hosts(2)
         token = people.tokens["operator-all"]
         session = ask(c, token, "POST", "/api/v1/captures", {"duration_ns": 1_000_000_000})[1]["session"]
-        c.processes["host-b"].send_signal(signal.SIGSTOP)
         state = lambda: ask(c, token, "GET", f"/api/v1/captures/{session}")[1]
+        # A host that stops before it is armed is given up at once, and the capture ends.
+        wait_until("armed hosts", lambda: all(h["state"] != "arming" for h in state()["hosts"]))
+        c.processes["host-b"].send_signal(signal.SIGSTOP)
         wait_until("a file", lambda: sum(h["bytes"] for h in state()["hosts"]) > 100)
         refused(ask(c, token, "POST", "/api/v1/captures", {"duration_ns": 1_000_000}), "limit-bytes")
         c.processes["host-b"].send_signal(signal.SIGCONT)
