@@ -42,11 +42,6 @@ struct agent {
 	char *identity; /* folder of the certificate that the aggregator gives */
 };
 
-static bool is_set(const char *text)
-{
-	return text && *text;
-}
-
 static int start_rpc(struct agent *a, struct err *e)
 {
 	return rpc_new(&a->rpc, a->loop, e);
@@ -186,11 +181,11 @@ static int start_profiler_service(struct agent *a, struct err *e)
 		.tracers = a->tracers,
 		.host = conf->host,
 		.listen = conf->listen,
-		.tls = is_set(conf->cert) && is_set(conf->key) ? &tls : NULL,
+		.tls = conf_is_set(conf->cert) && conf_is_set(conf->key) ? &tls : NULL,
 		.insecure = conf->insecure,
 	};
 
-	if (!is_set(conf->listen))
+	if (!conf_is_set(conf->listen))
 		return 0;
 	return profiler_service_new(&a->profiler_service, &env, e);
 }
@@ -218,18 +213,18 @@ static int start_control(struct agent *a, struct err *e)
 		.labels = &conf->label,
 		.profiler_address = service ? profiler_service_address(service) : "",
 		.aggregator = conf->aggregator,
-		.store_ca = is_set(conf->store_ca) ? conf->store_ca : NULL,
-		.tls = is_set(conf->ca) || is_set(conf->cert) ? &a->link_tls : NULL,
-		.enrol = is_set(conf->enrol_token) ? &enrol : NULL,
+		.store_ca = conf_is_set(conf->store_ca) ? conf->store_ca : NULL,
+		.tls = conf_is_set(conf->ca) || conf_is_set(conf->cert) ? &a->link_tls : NULL,
+		.enrol = conf_is_set(conf->enrol_token) ? &enrol : NULL,
 		.reconnect_max_ns = conf->reconnect_max_ns,
 		.back_within_ns = conf->back_within_ns,
 	};
 
 	a->link_tls = (struct rpc_tls){
-		.cert_file = is_set(conf->cert) ? conf->cert : NULL,
-		.key_file = is_set(conf->key) ? conf->key : NULL,
-		.ca_file = is_set(conf->ca) ? conf->ca : NULL,
-		.server_name = is_set(conf->aggregator_name) ? conf->aggregator_name : NULL,
+		.cert_file = conf_is_set(conf->cert) ? conf->cert : NULL,
+		.key_file = conf_is_set(conf->key) ? conf->key : NULL,
+		.ca_file = conf_is_set(conf->ca) ? conf->ca : NULL,
+		.server_name = conf_is_set(conf->aggregator_name) ? conf->aggregator_name : NULL,
 	};
 	return control_new(&a->control, &env, e);
 }

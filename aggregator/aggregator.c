@@ -63,14 +63,9 @@ static int store_open_reads(struct aggregator *agg, struct err *e)
 
 /* ---- parts without a port ---- */
 
-static bool is_set(const char *text)
-{
-	return text && *text;
-}
-
 static bool is_auto(const char *way)
 {
-	return !is_set(way) || !strcmp(way, "auto");
+	return !conf_is_set(way) || !strcmp(way, "auto");
 }
 
 static bool has_grants(const struct aggregator *agg)
@@ -241,7 +236,7 @@ static void new_views(struct aggregator *agg)
 
 static bool has_tls(const struct aggregator *agg)
 {
-	return is_set(agg->conf.cert);
+	return conf_is_set(agg->conf.cert);
 }
 
 static void new_api(struct aggregator *agg)
@@ -503,7 +498,7 @@ int aggregator_start(struct aggregator *agg, struct err *e)
 		rc = read_rules(agg, e);
 	if (!rc)
 		rc = read_quotas(agg, e);
-	if (!rc && is_set(agg->conf.token_file))
+	if (!rc && conf_is_set(agg->conf.token_file))
 		rc = secret_load(&agg->token, agg->conf.token_file, e);
 	if (rc) {
 		release_settings(agg);

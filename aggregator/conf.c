@@ -183,16 +183,12 @@ const struct conf_table aggregator_conf_table = {
 
 /* ---- what no single setting says ---- */
 
-static bool is_set(const char *text)
-{
-	return text && *text;
-}
-
 /* Checks that each listener is on loopback, has TLS, or has --insecure. The probe port follows the same
  * rule, although probes are not secret. */
 static int check_listeners(const struct aggregator_conf *conf, struct err *e)
 {
-	const bool has_cert = is_set(conf->cert), has_rpc_cert = has_cert || is_set(conf->enrol);
+	const bool has_cert = conf_is_set(conf->cert),
+		   has_rpc_cert = has_cert || conf_is_set(conf->enrol);
 	const struct {
 		const char *address;
 		bool has_tls;
@@ -213,7 +209,7 @@ static int check_listeners(const struct aggregator_conf *conf, struct err *e)
 /* The page makes links of it: nothing that a browser would run. */
 static int check_url(const char *name, const char *url, struct err *e)
 {
-	if (!is_set(url) || !strncmp(url, "http://", 7) || !strncmp(url, "https://", 8))
+	if (!conf_is_set(url) || !strncmp(url, "http://", 7) || !strncmp(url, "https://", 8))
 		return 0;
 	return err_set(e, ERR_INVALID, "%s '%.100s': use http://... or https://...", name, url);
 }
@@ -223,7 +219,7 @@ static int check_anonymous(const struct aggregator_conf *conf, struct err *e)
 	enum role role;
 	int rc;
 
-	if (!is_set(conf->anonymous) || !strcmp(conf->anonymous, "auto"))
+	if (!conf_is_set(conf->anonymous) || !strcmp(conf->anonymous, "auto"))
 		return 0;
 	rc = role_parse(&role, conf->anonymous, e);
 	return rc ? err_prefix(e, "anonymous") : 0;
@@ -231,28 +227,28 @@ static int check_anonymous(const struct aggregator_conf *conf, struct err *e)
 
 static int check_way(const char *name, const char *way, struct err *e)
 {
-	if (!is_set(way) || !strcmp(way, "auto") || !strcmp(way, "via-aggregator"))
+	if (!conf_is_set(way) || !strcmp(way, "auto") || !strcmp(way, "via-aggregator"))
 		return 0;
 	return err_set(e, ERR_INVALID, "%s '%.40s': use auto or via-aggregator", name, way);
 }
 
 static int check_enrolment(const struct aggregator_conf *conf, struct err *e)
 {
-	if (is_set(conf->enrol_cert) != is_set(conf->enrol_key))
+	if (conf_is_set(conf->enrol_cert) != conf_is_set(conf->enrol_key))
 		return err_set(e, ERR_INVALID, "enrol-cert and enrol-key: give both or none");
-	if (!is_set(conf->enrol)) {
-		const char *alone = is_set(conf->enrol_cert)	   ? "enrol-cert and enrol-key"
-				    : conf->enrol_name.n	   ? "enrol-name"
-				    : is_set(conf->enrol_audience) ? "enrol-audience"
-								   : NULL;
+	if (!conf_is_set(conf->enrol)) {
+		const char *alone = conf_is_set(conf->enrol_cert)	? "enrol-cert and enrol-key"
+				    : conf->enrol_name.n		? "enrol-name"
+				    : conf_is_set(conf->enrol_audience) ? "enrol-audience"
+									: NULL;
 
 		return alone ? err_set(e, ERR_INVALID, "%s: give --enrol, too", alone) : 0;
 	}
-	if (is_set(conf->ca))
+	if (conf_is_set(conf->ca))
 		return err_set(e, ERR_INVALID,
 			       "enrol and ca: agents' certificates are of one authority, "
 			       "give one of the two");
-	if (is_set(conf->replica))
+	if (conf_is_set(conf->replica))
 		return err_set(e, ERR_INVALID,
 			       "enrol and replica: replicas do not share an authority yet; "
 			       "give them --ca");
@@ -266,7 +262,7 @@ int aggregator_check_conf(const struct aggregator_conf *conf, struct err *e)
 	if (conf->grace_ns <= 0 || conf->grace_ns > LIMIT_GRACE_NS)
 		return err_set(e, ERR_INVALID, "grace: use more than 0, at most %lld s",
 			       LIMIT_GRACE_NS / NS_PER_S);
-	if (conf->http_client.n && (!is_set(conf->cert) || !is_set(conf->ca)))
+	if (conf->http_client.n && (!conf_is_set(conf->cert) || !conf_is_set(conf->ca)))
 		return err_set(e, ERR_INVALID,
 			       "http-client: certificates of clients need --cert, --key and --ca");
 	if (check_way("upload", conf->upload, e) || check_way("reads", conf->reads, e))

@@ -5,14 +5,9 @@
 #include "aggregator/enrol/enrol.h"
 #include "aggregator/enrol/nodes.h"
 
-static bool is_set(const char *text)
-{
-	return text && *text;
-}
-
 bool aggregator_has_certificates(const struct aggregator *agg)
 {
-	return is_set(agg->conf.ca) || is_set(agg->conf.enrol);
+	return conf_is_set(agg->conf.ca) || conf_is_set(agg->conf.enrol);
 }
 
 int aggregator_open_enrolment(struct aggregator *agg, struct err *e)
@@ -28,16 +23,16 @@ int aggregator_open_enrolment(struct aggregator *agg, struct err *e)
 		.jobs = &agg->jobs,
 		.audit = agg->audit,
 		.folder = conf->enrol,
-		.cluster = is_set(conf->enrol_audience) ? &cluster : NULL,
-		.cert_file = is_set(conf->enrol_cert) ? conf->enrol_cert : NULL,
-		.key_file = is_set(conf->enrol_key) ? conf->enrol_key : NULL,
+		.cluster = conf_is_set(conf->enrol_audience) ? &cluster : NULL,
+		.cert_file = conf_is_set(conf->enrol_cert) ? conf->enrol_cert : NULL,
+		.key_file = conf_is_set(conf->enrol_key) ? conf->enrol_key : NULL,
 		.life_ns = conf->enrol_life_ns,
-		.server_names = is_set(conf->cert) ? NULL : &conf->enrol_name
+		.server_names = conf_is_set(conf->cert) ? NULL : &conf->enrol_name
 	};
 
-	if (env.cluster && !is_set(conf->kubernetes))
+	if (env.cluster && !conf_is_set(conf->kubernetes))
 		return err_set(e, ERR_INVALID, "enrol-audience needs --kubernetes");
-	return is_set(conf->enrol) ? enrol_new(&agg->enrol, &env, e) : 0;
+	return conf_is_set(conf->enrol) ? enrol_new(&agg->enrol, &env, e) : 0;
 }
 
 void aggregator_close_enrolment(struct aggregator *agg)

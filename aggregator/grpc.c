@@ -16,14 +16,9 @@
  * pinging 10,000 agents takes half a percent of a CPU. */
 #define KEEPALIVE_NS (60 * NS_PER_S)
 
-static bool is_set(const char *text)
-{
-	return text && *text;
-}
-
 static const char *set_or_null(const char *text)
 {
-	return is_set(text) ? text : NULL;
+	return conf_is_set(text) ? text : NULL;
 }
 
 /* With an authority of its own the aggregator verifies certificates call by call, and needs none of its settings. */

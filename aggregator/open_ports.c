@@ -15,11 +15,6 @@ static bool is_open(const char *address)
 	return !address_split(address, host, &port, &e) && !address_is_loopback(host);
 }
 
-static bool is_set(const char *text)
-{
-	return text && *text;
-}
-
 static void warn(const char *part, const char *address, const char *text)
 {
 	if (is_open(address))
@@ -30,13 +25,13 @@ static void warn(const char *part, const char *address, const char *text)
 
 static bool has_people(const struct aggregator *agg)
 {
-	return is_set(agg->conf.tokens) || is_set(agg->conf.oidc_issuer) ||
-	       is_set(agg->conf.kubernetes_people);
+	return conf_is_set(agg->conf.tokens) || conf_is_set(agg->conf.oidc_issuer) ||
+	       conf_is_set(agg->conf.kubernetes_people);
 }
 
 static const char *http_rights(const struct aggregator *agg)
 {
-	bool tls = is_set(agg->conf.cert);
+	bool tls = conf_is_set(agg->conf.cert);
 	bool has_tokens = agg->token || has_people(agg);
 
 	switch (aggregator_anonymous_role(agg)) {
@@ -56,12 +51,12 @@ static const char *http_rights(const struct aggregator *agg)
 
 static const char *grpc_rights(const struct aggregator *agg)
 {
-	if (is_set(agg->conf.enrol))
+	if (conf_is_set(agg->conf.enrol))
 		return "agents need a certificate of the authority in --enrol, or a token to get "
 		       "one";
-	if (is_set(agg->conf.ca) && agg->token)
+	if (conf_is_set(agg->conf.ca) && agg->token)
 		return "agents need a certificate by --ca; capturing also needs the token";
-	if (is_set(agg->conf.ca))
+	if (conf_is_set(agg->conf.ca))
 		return "agents and ProfilerService clients need a certificate by --ca, and may "
 		       "capture";
 	if (agg->token)
@@ -86,11 +81,11 @@ enum role aggregator_anonymous_role(const struct aggregator *agg)
 	const char *name = agg->conf.anonymous;
 	enum role role;
 
-	if (is_set(name) && strcmp(name, "auto") && !role_parse(&role, name, NULL))
+	if (conf_is_set(name) && strcmp(name, "auto") && !role_parse(&role, name, NULL))
 		return role;
 	if (has_people(agg))
 		return ROLE_NONE;
-	if (is_open(agg->conf.http) && (agg->token || is_set(agg->conf.cert)))
+	if (is_open(agg->conf.http) && (agg->token || conf_is_set(agg->conf.cert)))
 		return ROLE_NONE;
 	return agg->token ? ROLE_VIEWER : ROLE_ADMIN;
 }

@@ -11,11 +11,6 @@
 
 #define KUBE_REFUSE_NS (10 * NS_PER_S)
 
-static bool is_set(const char *text)
-{
-	return text && *text;
-}
-
 static int new_access(struct aggregator *agg, struct err *e)
 {
 	const struct aggregator_conf *conf = &agg->conf;
@@ -39,13 +34,13 @@ static int new_access(struct aggregator *agg, struct err *e)
 		.jobs = &agg->jobs,
 		.admin_token = agg->token,
 		.tokens_file = agg->conf.tokens,
-		.oidc = is_set(conf->oidc_issuer) ? &oidc : NULL,
-		.kubernetes = is_set(conf->kubernetes_people) ? &kubernetes : NULL,
+		.oidc = conf_is_set(conf->oidc_issuer) ? &oidc : NULL,
+		.kubernetes = conf_is_set(conf->kubernetes_people) ? &kubernetes : NULL,
 		.certificates = &agg->conf.http_client,
 		.anonymous = aggregator_anonymous_role(agg),
 	};
 
-	if (env.kubernetes && !is_set(conf->kubernetes))
+	if (env.kubernetes && !conf_is_set(conf->kubernetes))
 		return err_set(e, ERR_INVALID, "kubernetes-people needs --kubernetes");
 	return access_new(&agg->access, &env, e);
 }
@@ -56,7 +51,7 @@ static int open_audit(struct aggregator *agg, struct err *e)
 				       .path = agg->conf.audit,
 				       .file_bytes = agg->conf.audit_size };
 
-	return is_set(agg->conf.audit) ? audit_open(&agg->audit, &env, e) : 0;
+	return conf_is_set(agg->conf.audit) ? audit_open(&agg->audit, &env, e) : 0;
 }
 
 int aggregator_open_access(struct aggregator *agg, struct err *e)

@@ -28,6 +28,12 @@
 
 #include "base/err.h"
 
+/* Whether a text was given at all: an empty one unsets what a weaker source says. */
+static inline bool conf_is_set(const char *text)
+{
+	return text && *text;
+}
+
 struct conf_list {
 	char **items;
 	size_t n;
