@@ -131,20 +131,23 @@ static void note_stop(struct counters *c)
 	int64_t now_ns = now_raw_ns(), period_ns = c->period_ns << c->step;
 	int64_t away_ns = now_ns - c->due_raw_ns;
 
-	if (c->due_raw_ns && away_ns > STOP_NS + 2 * period_ns)
-		ring_add_gap(c->ring, c->due_raw_ns, now_ns,
-			     (uint64_t)(away_ns / period_ns) * c->n_rows);
+	if (!c->due_raw_ns || away_ns <= STOP_NS + 2 * period_ns)
+		return;
+	ring_add_gap(c->ring, c->due_raw_ns, now_ns, (uint64_t)(away_ns / period_ns) * c->n_rows);
 	c->due_raw_ns = now_ns;
 }
 
 static void on_due(void *arg)
 {
 	struct counters *c = arg;
+	int64_t last_raw_ns;
 
 	note_stop(c);
+	last_raw_ns = c->due_raw_ns;
+	c->due_raw_ns = now_raw_ns();
 	loop_timer_each(c->loop, &c->timer, c->period_ns << c->step, on_due, c);
 	if (c->reading) { /* a missing point must not look like an unchanged value */
-		ring_add_loss(c->ring, now_raw_ns(), c->n_rows);
+		ring_add_gap(c->ring, last_raw_ns, c->due_raw_ns, c->n_rows);
 	} else if (c->reader->source.never_waits && c->reader->is_quick) {
 		counters_read(c);
 	} else {

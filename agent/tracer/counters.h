@@ -3,7 +3,8 @@
  * Rows of numbers are read at regular times and kept in a ring. Their plane has one line "_counters_" with an event per
  * number and reading. A reading has either one row without a label, or several rows with labels, for example one for
  * each cgroup: "ssh.service: cpu %". A late reading has the time at which it was really made. Readings never overlap:
- * those that are missed because one takes long add no row and count as lost, with as many rows as the last one had.
+ * those that are missed because one takes long add no row and count as lost, with as many rows as the last one had. A
+ * window that one took half of, or that the agent did not run for, is degraded (ring_run.h).
  *
  * Loop thread, except where a function says otherwise.
  */

@@ -149,19 +149,29 @@ uint64_t ring_lost(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns)
 
 bool ring_missed_half(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns, uint64_t *missed)
 {
+	int64_t part_ns = 0; /* of the window, that the gaps which meet up to here cover */
 	bool is_half = false;
-	double sum = 0;
+	double part = 0, sum = 0;
 
 	for (size_t i = 0; i < r->n_gaps; i++) {
 		const struct ring_gap *g = &r->gaps[i];
 		int64_t from_ns = g->from_ns > t0_raw_ns ? g->from_ns : t0_raw_ns;
 		int64_t to_ns = g->to_ns < t1_raw_ns ? g->to_ns : t1_raw_ns;
 
-		if (from_ns >= to_ns || to_ns - from_ns < (t1_raw_ns - t0_raw_ns) / 2)
+		if (!i || g->from_ns != g[-1].to_ns) {
+			part_ns = 0;
+			part = 0;
+		}
+		if (from_ns >= to_ns)
+			continue;
+		part_ns += to_ns - from_ns;
+		part += (double)g->count * (double)(to_ns - from_ns) /
+			(double)(g->to_ns - g->from_ns);
+		if (part_ns < (t1_raw_ns - t0_raw_ns) / 2)
 			continue;
 		is_half = true;
-		sum += (double)g->count * (double)(to_ns - from_ns) /
-		       (double)(g->to_ns - g->from_ns);
+		sum += part;
+		part = 0;
 	}
 	*missed = (uint64_t)(sum + 0.5);
 	return is_half;

@@ -65,8 +65,8 @@ int64_t ring_begin(const struct ring *r);
  * a chunk is missing, or there is a gap, all its records count, also those outside [t0, t1). */
 uint64_t ring_lost(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns);
 
-/* Whether a gap covers at least half of [t0, t1). `*missed` is about how many records such gaps lack there: of a gap that
- * reaches beyond the window, its part. */
+/* Whether a gap, or some that were added one after the other and meet, cover at least half of [t0, t1). `*missed` is about
+ * how many records such gaps lack there: of a gap that reaches beyond the window, its part. */
 bool ring_missed_half(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns, uint64_t *missed);
 
 bool ring_is_empty(const struct ring *r);

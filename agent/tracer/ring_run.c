@@ -62,11 +62,11 @@ struct ring_cut *ring_run_cut(struct ring *r, struct tracer_run *run, const char
 			"its ring is shorter (--ring-seconds, --ring-bytes, --max-rss)",
 			what, (double)(begin - run->t0_raw_ns) / (double)NS_PER_S);
 	else if (is_mostly_missing(r, run, cut))
-		tracer_run_set_result(
-			run, RUN_DEGRADED, REASON_WINDOW_CUT,
-			"most or all %s of the window are missing, %" PRIu64
-			" are lost: the agent, or its machine, did not run for half of it or more",
-			what, run->lost);
+		tracer_run_set_result(run, RUN_DEGRADED, REASON_WINDOW_CUT,
+				      "most or all %s of the window are missing, %" PRIu64
+				      " are lost: for half of it or more a reading hung, or the "
+				      "agent or its machine did not run",
+				      what, run->lost);
 	else if (run->lost)
 		snprintf(run->detail, sizeof(run->detail),
 			 "%" PRIu64

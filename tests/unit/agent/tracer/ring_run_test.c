@@ -156,6 +156,25 @@ static void a_stop_is_reported(void)
 	ring_free(r);
 }
 
+/* What one source missed in several turns is one stop. */
+static void gaps_that_meet_are_one(void)
+{
+	struct tracer_run run = window(T0 + NS_PER_S, 4), whole = window(T0, 12);
+	struct ring *r = ring_at(T0);
+
+	feed(r, T0, T0 + 2 * NS_PER_S);
+	for (int64_t at = T0 + 2 * NS_PER_S; at < T0 + 5 * NS_PER_S; at += NS_PER_S / 10)
+		ring_add_gap(r, at, at + NS_PER_S / 10, 10);
+	feed(r, T0 + 5 * NS_PER_S, T0 + 12 * NS_PER_S);
+	CHECK_EQ(gather(r, &run), 100);
+	CHECK_EQ(run.lost, 300);
+	CHECK_EQ(run.result, RUN_DEGRADED);
+	CHECK_STR(run.reason, "window-cut");
+	CHECK_EQ(gather(r, &whole), 900);
+	CHECK_EQ(whole.result, RUN_OK);
+	ring_free(r);
+}
+
 /* A gap of one source among many does not make a window empty. */
 static void other_sources_make_a_window(void)
 {
@@ -193,6 +212,7 @@ int main(void)
 	full_spool_is_reported();
 	late_records_are_reported();
 	a_stop_is_reported();
+	gaps_that_meet_are_one();
 	other_sources_make_a_window();
 	cancelled_runs_hold_nothing();
 	return 0;
