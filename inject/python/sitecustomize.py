@@ -115,6 +115,21 @@ class Hook:
                 time.sleep(TICK_S)
         except (OSError, KeyboardInterrupt):
             pass
+        stop_asking()
+
+
+def stop_asking():
+    """Ends PyTorch's thread that asks the agent for work. At the end of its process PyTorch 2.3.1 frees the thread's socket, waits up to
+    a second for another thread, and ends this one only then: it crashes if it asks meanwhile."""
+    try:
+        import ctypes
+        kineto = ctypes.CDLL("libtorch_cpu.so")  # it is loaded: no search
+        instance, stop = (getattr(kineto, f"_ZN9libkineto12ConfigLoader{name}Ev") for name in ("8instance", "10stopThread"))
+    except (ImportError, OSError, AttributeError):
+        return
+    instance.restype = ctypes.c_void_p
+    stop.argtypes, stop.restype = [ctypes.c_void_p], None
+    stop(instance())
 
 
 def run_the_next():
