@@ -17,10 +17,8 @@
 /* how long an Arm right after Welcome waits for the clock's calibration */
 #define CALIBRATION_WAIT_NS (400 * NS_PER_MS)
 #define CALIBRATION_POLL_NS (20 * NS_PER_MS)
-#define PROGRESS_GAP_NS	    (250 * NS_PER_MS)
 /* how long a finished file is kept after the deadline */
-#define LEASE_NS       (600 * NS_PER_S)
-#define LATE_UPLOAD_NS (60 * NS_PER_S) /* time for an Upload after the deadline */
+#define LEASE_NS (600 * NS_PER_S)
 
 static void on_clock_wait(void *arg);
 
@@ -123,84 +121,6 @@ static void end_without_file(struct request *rq, const char *reason, const char 
 	wait_for_lease_end(rq);
 }
 
-/* The file could not be stored. It stays, because the aggregator may send Upload again. */
-static void report_not_stored(struct request *rq, const char *reason, const char *detail)
-{
-	log_warn("AGT-CAPTURE", "session=%s state=held reason=%s detail=\"%s\"", rq->session,
-		 reason, detail);
-	rq->reported_not_stored = true;
-	request_report_result(rq, reason, detail);
-}
-
-/* ---- upload ---- */
-
-static void on_upload_progress(void *arg, uint64_t bytes_done)
-{
-	struct request *rq = arg;
-	int64_t now = now_mono_ns();
-
-	rq->bytes_done = bytes_done;
-	/* After the last byte the result follows. */
-	if (bytes_done == rq->bytes || now - rq->progress_mono_ns < PROGRESS_GAP_NS)
-		return;
-	rq->progress_mono_ns = now;
-	request_report_progress(rq);
-}
-
-static void on_upload_done(void *arg, int rc, const struct err *e)
-{
-	struct request *rq = arg;
-
-	rq->is_put = !rc && upload_is_untold(rq->upload);
-	rq->upload = NULL;
-	rq->credit = false;
-	if (rc) {
-		report_not_stored(rq, rc == ERR_TIMEOUT ? REASON_STALLED : REASON_UPLOAD, e->msg);
-		return;
-	}
-	log_info("AGT-CAPTURE", "session=%s state=stored", rq->session);
-	rq->state = REQUEST_STORED;
-	request_report_result(rq, NULL, NULL);
-}
-
-static struct rpc_channel *control_channel(void *arg)
-{
-	const struct requests_link *link = &((struct request *)arg)->requests->link;
-
-	return link->channel(link->arg);
-}
-
-/* Needs both the file and the upload credit; `grant` came with it, or is NULL. */
-static void upload_if_granted(struct request *rq, const Tutti__V1__Grant *grant)
-{
-	struct upload_request req = {
-		.session = rq->session,
-		.path = rq->path,
-		.bytes = rq->bytes,
-		.crc32 = rq->crc32,
-		.files = rq->files,
-		.n_files = rq->n_files,
-		.grants = rq->files_summed,
-		.grant = grant,
-		.at_once = rq->at_once,
-		.puts = rq->requests->puts,
-		.instance = rq->requests->link.instance,
-		.control_channel = control_channel,
-		.progress = on_upload_progress,
-		.done = on_upload_done,
-		.arg = rq,
-	};
-
-	if (!rq->credit || rq->upload || rq->state != REQUEST_READY)
-		return;
-	req.deadline_mono_ns = request_mono_of_session(rq, rq->deadline_ns);
-	if (req.deadline_mono_ns <= now_mono_ns())
-		req.deadline_mono_ns = now_mono_ns() + LATE_UPLOAD_NS;
-	if (rq->lease_end_mono_ns < req.deadline_mono_ns)
-		rq->lease_end_mono_ns = req.deadline_mono_ns;
-	rq->upload = upload_start(rq->requests->env, &req);
-}
-
 /* ---- capture ---- */
 
 static void on_file_ready(struct request *rq)
@@ -224,7 +144,7 @@ static void on_file_ready(struct request *rq)
 	request_make_result(rq, NULL, NULL);
 	request_write_entry(rq);
 	request_report_progress(rq);
-	upload_if_granted(rq, NULL);
+	request_upload(rq, NULL);
 }
 
 static void on_still_gathering(void *arg)
@@ -237,7 +157,7 @@ static void on_still_gathering(void *arg)
 static void report_gathering(struct request *rq)
 {
 	if (rq->was_over)
-		loop_timer_in(rq->requests->env->loop, &rq->growth, PROGRESS_GAP_NS,
+		loop_timer_in(rq->requests->env->loop, &rq->growth, REQUEST_PROGRESS_GAP_NS,
 			      on_still_gathering, rq);
 	else
 		request_report_progress(rq);
@@ -281,7 +201,8 @@ static void on_deadline(void *arg)
 		return;
 	}
 	if (rq->state == REQUEST_READY && !rq->upload && !rq->reported_not_stored)
-		report_not_stored(rq, REASON_STALLED, "no upload credit came by the deadline");
+		request_report_not_stored(rq, REASON_STALLED,
+					  "no upload credit came by the deadline");
 	wait_for_lease_end(rq);
 }
 
@@ -493,7 +414,7 @@ void requests_upload(struct requests *rs, const Tutti__V1__Upload *m)
 	rq->reported_not_stored = false;
 	if (rq->state == REQUEST_STORED)
 		request_report_result(rq, NULL, NULL);
-	upload_if_granted(rq, m->grant);
+	request_upload(rq, m->grant);
 }
 
 void requests_release(struct requests *rs, const char *session)

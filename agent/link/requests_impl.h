@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared only by requests.c (the life of a request), requests_leave.c (its end when the agent stops), requests_entry.c (its
- * spool entry) and requests_report.c (its messages). */
+ * spool entry), requests_upload.c (its file's way to the store) and requests_report.c (its messages). */
 #ifndef AGENT_LINK_REQUESTS_IMPL_H
 #define AGENT_LINK_REQUESTS_IMPL_H
 
@@ -11,6 +11,8 @@
 #include "agent/link/requests.h"
 #include "base/loop.h"
 #include "proto/tutti/v1/ingest.pb-c.h"
+
+#define REQUEST_PROGRESS_GAP_NS (250 * NS_PER_MS) /* between two reports of one request */
 
 enum request_state {
 	REQUEST_ARMED,
@@ -100,6 +102,14 @@ void entry_write_remove_folder(struct entry_write *w); /* when the entry is writ
 
 /* The files of an entry; their checksums are 0 if it has none. The caller frees them with free(). */
 struct capture_file *request_read_files(const Tutti__V1__SpoolEntry *entry);
+
+/* ---- requests_upload.c ---- */
+
+/* Sends the file, if it is there and its upload credit, too; `grant` came with the credit, or is NULL. */
+void request_upload(struct request *rq, const Tutti__V1__Grant *grant);
+
+/* The file could not be stored. It stays, because the aggregator may send Upload again. */
+void request_report_not_stored(struct request *rq, const char *reason, const char *detail);
 
 /* ---- requests_report.c ---- */
 
