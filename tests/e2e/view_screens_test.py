@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strange screens: a path prefix behind a proxy, 400 % zoom, colours that the system forces; a session with
-counters; and an event without a length."""
+counters; an event without a length; and a track of many rows."""
 import http.client
 import http.server
 import threading
@@ -119,20 +119,24 @@ def check_overview(p, session):
     assert len(busy) > 1 and len(idle) == 1, (busy, idle)
 
 
-def check_instant(c, b, p):
-    """`f` on an event without a length shows its surroundings; it keeps its place in the middle."""
-    at = 5_000_000_000
+def imported(c, name, line, events):
+    """A session of one host with one track; events are (name, start_ps, length_ps)."""
     space = xspace.message_class("tensorflow/xplane.proto", "tensorflow.profiler.XSpace")()
     plane = traces.Plane(space.planes.add(id=1, name="/host:CPU"))
-    line = plane.line("marks")
-    for i in range(40):
-        plane.event(line, f"mark {i}", at + i * 1_000_000_000, 0)
-    folder = c.dir / "in/plugins/profile/2025_11_01"
+    track = plane.line(line)
+    for event in events:
+        plane.event(track, *event)
+    folder = c.dir / name / "plugins/profile/2025_11_01"
     folder.mkdir(parents=True)
     (folder / "host-0.xplane.pb").write_bytes(space.SerializeToString())
-    c.tutti("import", str(c.dir / "in"), check=0)
-    session = c.get("/api/v1/sessions")["sessions"][0]["session"]
-    p.show(session)
+    before = {s["session"] for s in c.get("/api/v1/sessions")["sessions"]}
+    c.tutti("import", str(c.dir / name), check=0)
+    return next(s["session"] for s in c.get("/api/v1/sessions")["sessions"] if s["session"] not in before)
+
+
+def check_instant(c, b, p):
+    """`f` on an event without a length shows its surroundings; it keeps its place in the middle."""
+    p.show(imported(c, "instants", "marks", [(f"mark {i}", 5_000_000_000 + i * 1_000_000_000, 0) for i in range(40)]))
     row = p.row("marks", "host-0")
     hits = p.events_of(row)
     assert len(hits) >= 38, len(hits)  # those at the edges are not under the pointer
@@ -143,6 +147,18 @@ def check_instant(c, b, p):
     b.press("f")
     s = p.until("its surroundings", lambda s: s["t1"] - s["t0"] < 1e9)
     assert abs((s["t0"] + s["t1"]) / 2 - e["startPs"]) < 1000 and s["t1"] - s["t0"] == 1e8 and s["onScreen"] == 1, (s["t0"], s["t1"], s["onScreen"], e)
+
+
+def check_deep(c, b, p):
+    """A track that is opened whole shows rows that no tile had before; closed and opened again, the same."""
+    rows, shown = 20, 12
+    p.show(imported(c, "deep", "calls", [(f"call {i}", i * 1_000_000_000, (2 * rows - 2 * i) * 1_000_000_000) for i in range(rows)]))
+    p.until("the first rows", lambda s: s["onScreen"] == shown)
+    row = p.row("calls", "host-0")
+    left, top, *_ = p.box()
+    for want in (rows, shown, rows):
+        b.drag(left + 60, top + row["y"] + 8, left + 60, top + row["y"] + 8)
+        p.until(f"{want} rows", lambda s, want=want: s["onScreen"] == want and p.row("calls", "host-0")["shown"] == want)
 
 
 def test_screens():
@@ -156,6 +172,7 @@ def test_screens():
         check_forced(p, session)
         check_overview(p, session)
         check_instant(c, b, p)
+        check_deep(c, b, p)
         b.close()
 
 

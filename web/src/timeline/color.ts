@@ -44,3 +44,9 @@ export const mix = (a: Rgb, b: Rgb, share: number): Rgb =>
   [0, 1, 2].map((i) => Math.round(a[i] * share + b[i] * (1 - share))) as Rgb;
 
 export const pack = (c: Rgb): number => (255 << 24 | c[2] << 16 | c[1] << 8 | c[0]) >>> 0;
+
+/** The same of packed ones. */
+export const blend = (a: number, b: number, share: number): number => {
+  const part = (at: number): number => Math.round((a >>> at & 255) * share + (b >>> at & 255) * (1 - share)) << at;
+  return (255 << 24 | part(16) | part(8) | part(0)) >>> 0;
+};

@@ -3,7 +3,7 @@
 import { el } from "../dom";
 import { span } from "../format";
 import { isDark, onTheme } from "../theme";
-import { colorOf, mix, pack, type Rgb } from "./color";
+import { blend, colorOf, mix, pack, type Rgb } from "./color";
 import { drawArrows } from "./arrows";
 import type { Link } from "./flows";
 import { firstInside, firstOnScreen, type Hit, hitAt, type Sample, sampleAt, snap } from "./look";
@@ -52,11 +52,20 @@ function readTheme(): Theme {
 
 interface Label { x: number; y: number; width: number; text: string }
 
+/* The colours of a tile's entries, as long as what they follow from is the same. */
+interface Shades { theme: Theme; find: Scene["find"]; tracks: number; colors: Uint32Array }
+
+/* The strip of the whole session, as long as it is made of the same tiles. */
+interface Strip { tiles: (Tile | null)[]; of: string; theme: Theme; words: Uint32Array }
+
 export class Picture {
   private readonly ctx: CanvasRenderingContext2D;
   private pixels: ImageData | null = null;
   private theme = readTheme();
   private labels: Label[] = [];
+  private readonly shades = new WeakMap<Tile, Shades>();
+  private strip: Strip | null = null;
+  private readonly filled = new Uint8Array(256); // lanes of a row that have an entry
   onScreen = 0; // entries
   coarse = false; // something was drawn from a coarser tile, or is missing
   missing = 0; // tiles without which a part of a row stayed empty
@@ -119,12 +128,22 @@ export class Picture {
     }
   }
 
-  private shade(tile: Tile, entry: number, row: Row, s: Scene): number {
-    const name = tile.names[tile.name[entry]] ?? "", t = this.theme;
-    let c = colorOf(name, row.plane!.name.startsWith("/device"), t.dark);
-    if (tile.count[entry] > 1) c = mix(c, t.rowRgb, 0.35 + 0.45 * (tile.row[entry] >>> 16) / 65535);
-    if (s.finding && !s.find(name)) c = mix(c, t.rowRgb, 0.3);
-    return pack(c);
+  /* Reckoned once for a tile: a picture has some ten thousand entries. */
+  private shadesOf(tile: Tile, file: number, group: number, s: Scene): Uint32Array {
+    const known = this.shades.get(tile), theme = this.theme, ground = pack(theme.rowRgb);
+    if (known?.theme === theme && known.find === s.find && known.tracks === tile.ends.length) return known.colors;
+    const colors = new Uint32Array(tile.start.length), found = tile.names.map((n) => !s.finding || s.find(n));
+    for (let k = 0, i = 0; k < tile.ends.length; k++) {
+      const device = this.model.find(file, group * GROUP + k)?.plane.name.startsWith("/device") ?? false;
+      const ofName = new Uint32Array(tile.names.length); // 0: not known yet
+      for (; i < tile.ends[k]; i++) {
+        const n = tile.name[i], plain = ofName[n] || (ofName[n] = pack(colorOf(tile.names[n] ?? "", device, theme.dark)));
+        const folded = tile.count[i] > 1 ? blend(plain, ground, 0.35 + 0.45 * (tile.row[i] >>> 16) / 65535) : plain;
+        colors[i] = found[n] === false ? blend(folded, ground, 0.3) : folded;
+      }
+    }
+    this.shades.set(tile, { theme, find: s.find, tracks: tile.ends.length, colors });
+    return colors;
   }
 
   private fillRow(words: Uint32Array, w: number, h: number, ratio: number, s: Scene, row: Row): void {
@@ -144,56 +163,69 @@ export class Picture {
     }
   }
 
+  /* Of each lane one line of pixels is filled, then copied to the others: what an entry costs does not depend on its height. */
   private fillTrack(words: Uint32Array, w: number, h: number, ratio: number, s: Scene, row: Row, track: number, top: number, lane: number, lanes: number, labels: boolean): void {
-    const left = Math.round(s.gutter * ratio), scale = (w - left) / (s.t1 - s.t0), least = Math.round(this.top() * ratio);
+    const left = Math.round(s.gutter * ratio), scale = (w - left) / (s.t1 - s.t0), least = Math.round(this.top() * ratio), ground = pack(this.theme.rowRgb);
     const laneHeight = Math.round(lane * ratio), body = Math.max(1, laneHeight - Math.max(1, Math.round(ratio)));
+    const firstLane = Math.max(0, Math.ceil((least - body + 1 - top) / laneHeight)), endLane = Math.min(lanes, Math.ceil((h - top) / laneHeight)), { filled } = this;
+    filled.fill(0);
     for (const { tile, from, to, lowPs, highPs } of this.pieces(row.file!, track, s, this.shiftOf(s))) {
+      const colors = this.shadesOf(tile, row.file!, Math.floor(track / GROUP), s), zero = left + (tile.fromPs - s.t0) * scale, unit = tile.unit * scale;
+      const low = left + (lowPs - s.t0) * scale, high = left + (highPs - s.t0) * scale, labelsFrom = lowPs > s.t0 ? low : -Infinity;
       for (let i = from; i < to; i++) {
-        const at = tile.row[i] & 0xffff, startPs = tile.fromPs + tile.start[i] * tile.unit, endPs = startPs + tile.length[i] * tile.unit;
-        if (at >= lanes || startPs >= highPs || endPs < lowPs) continue;
-        const y = top + at * laneHeight;
-        if (y + body <= least || y >= h) continue;
-        const exact = left + (startPs - s.t0) * scale;
-        let x0 = Math.floor(Math.max(exact, left)), x1 = Math.ceil(left + (endPs - s.t0) * scale);
-        if (x1 <= x0) x1 = x0 + 1;
-        x0 = Math.max(x0, left);
-        x1 = Math.min(x1, w);
-        if (x0 >= x1) continue;
+        const at = tile.row[i] & 0xffff, exact = zero + tile.start[i] * unit, end = exact + tile.length[i] * unit;
+        if (exact >= high) break; // they are in the order of their starts
+        if (at < firstLane || at >= endLane || end < low) continue;
+        const x0 = Math.floor(Math.max(exact, left)), x1 = Math.min(Math.max(Math.ceil(end), x0 + 1), w);
+        if (x0 >= x1 || end < left) continue;
         this.onScreen++;
-        const color = this.shade(tile, i, row, s), wide = x1 - x0 >= 4 * ratio;
-        for (let line = Math.max(y, least); line < Math.min(y + body, h); line++) {
-          words.fill(color, line * w + x0, line * w + x1);
-          if (wide) words[line * w + x1 - 1] = pack(this.theme.rowRgb);
-        }
-        if (labels && x1 - x0 >= 36 * ratio && tile.count[i] === 1 && startPs >= lowPs - (lowPs > s.t0 ? 0 : Infinity))
-          this.labels.push({ x: x0 / ratio, y: y / ratio, width: (x1 - x0) / ratio, text: tile.names[tile.name[i]] ?? "" });
+        filled[at] = 1;
+        const line = Math.max(top + at * laneHeight, least) * w;
+        if (x1 - x0 < 16) for (let x = x0; x < x1; x++) words[line + x] = colors[i];
+        else words.fill(colors[i], line + x0, line + x1);
+        if (x1 - x0 >= 4 * ratio) words[line + x1 - 1] = ground;
+        if (labels && x1 - x0 >= 36 * ratio && tile.count[i] === 1 && exact >= labelsFrom)
+          this.labels.push({ x: x0 / ratio, y: (top + at * laneHeight) / ratio, width: (x1 - x0) / ratio, text: tile.names[tile.name[i]] ?? "" });
       }
+    }
+    for (let at = firstLane; at < endLane; at++) {
+      const y = top + at * laneHeight, first = Math.max(y, least), end = Math.min(y + body, h);
+      for (let line = first + 1; filled[at] && line < end; line++) words.copyWithin(line * w + left, first * w + left, (first + 1) * w);
     }
   }
 
   /* All of the session: how busy, host by host; the window is a frame in it. */
   private fillOverview(words: Uint32Array, w: number, ratio: number, s: Scene): void {
-    const whole = { ...s, t0: this.model.beginPs, t1: this.model.endPs };
-    const left = Math.round(s.gutter * ratio), scale = (w - left) / (whole.t1 - whole.t0), height = Math.round((OVERVIEW - 2) * ratio);
-    const sums = new Float32Array(w), shift = this.shiftOf(whole), planes = this.overviewPlanes();
-    for (const { file, group } of planes) {
-      const size = BUCKETS * 2 ** shift, isCounter = Array.from({ length: GROUP }, (_, k) => this.model.find(file, group * GROUP + k)?.info.counter);
-      for (let i = Math.floor(whole.t0 / size); i * size < whole.t1; i++) {
-        const tile = this.tiles.get(file, group, shift, i);
-        for (let e = 0, k = 0; tile && e < tile.start.length; e++) {
-          while (e >= tile.ends[k]) k++;
-          if (isCounter[k] || tile.row[e] & 0xffff) continue;
-          const from = left + (tile.fromPs + tile.start[e] * tile.unit - whole.t0) * scale;
-          const x0 = Math.max(left, Math.floor(from)), x1 = Math.min(w, Math.ceil(from + tile.length[e] * tile.unit * scale));
-          for (let x = x0; x < Math.max(x1, x0 + 1) && x < w; x++) sums[x] += (tile.row[e] >>> 16) / 65535;
-        }
-      }
+    const { beginPs, endPs } = this.model, shift = this.shiftOf({ ...s, t0: beginPs, t1: endPs }), size = BUCKETS * 2 ** shift;
+    const places: { file: number; group: number }[] = [], tiles: (Tile | null)[] = [], of = `${w} ${ratio} ${s.gutter} ${beginPs} ${endPs} ${shift}`;
+    for (const at of this.overviewPlanes()) for (let i = Math.floor(beginPs / size); i * size < endPs; i++) {
+      places.push(at);
+      tiles.push(this.tiles.get(at.file, at.group, shift, i));
     }
+    const known = this.strip, isSame = known?.of === of && known.theme === this.theme && known.tiles.length === tiles.length && known.tiles.every((t, i) => t === tiles[i]);
+    if (!isSame) this.strip = { tiles, of, theme: this.theme, words: this.makeStrip(places, tiles, w, ratio, s) };
+    words.set(this.strip!.words);
+  }
+
+  private makeStrip(places: { file: number; group: number }[], tiles: (Tile | null)[], w: number, ratio: number, s: Scene): Uint32Array {
+    const { beginPs, endPs } = this.model, left = Math.round(s.gutter * ratio), scale = (w - left) / (endPs - beginPs), height = Math.round((OVERVIEW - 2) * ratio);
+    const sums = new Float32Array(w), words = new Uint32Array(w * height).fill(pack(this.theme.backRgb));
+    tiles.forEach((tile, n) => {
+      const { file, group } = places[n], isCounter = Array.from({ length: GROUP }, (_, k) => this.model.find(file, group * GROUP + k)?.info.counter);
+      for (let e = 0, k = 0; tile && e < tile.start.length; e++) {
+        while (e >= tile.ends[k]) k++;
+        if (isCounter[k] || tile.row[e] & 0xffff) continue;
+        const from = left + (tile.fromPs + tile.start[e] * tile.unit - beginPs) * scale;
+        const x0 = Math.max(left, Math.floor(from)), x1 = Math.min(w, Math.ceil(from + tile.length[e] * tile.unit * scale));
+        for (let x = x0; x < Math.max(x1, x0 + 1) && x < w; x++) sums[x] += (tile.row[e] >>> 16) / 65535;
+      }
+    });
     const most = sums.reduce((a, b) => Math.max(a, b), 1), color = pack(mix(this.theme.dark ? [122, 162, 247] : [36, 87, 197], this.theme.backRgb, 0.55));
     for (let x = left; x < w; x++) {
       const from = height - Math.round(height * Math.sqrt(sums[x] / most));
       for (let y = from; y < height; y++) words[y * w + x] = color;
     }
+    return words;
   }
 
   /* The first tracks of at most a few files stand for all: more would load tiles for one strip. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An open session: its catalogue, and the rows that its hosts, planes and tracks are shown in.
+import { GROUP } from "./tiles";
 
 /* Documents of docs/viewer.md. */
 export interface Track {
@@ -31,7 +32,7 @@ export interface Row {
 
 export const HOST_HEIGHT = 24, PLANE_HEIGHT = 20, LANE = 15, COUNTER_HEIGHT = 40, STRIP = 14;
 const OPEN_TRACKS = 48; // beyond them planes are closed at first
-const OPEN_LANES = 12; // of a track that is not opened whole
+const OPEN_LANES = 12, ALL_LANES = 256; // of a track, and of one that is opened whole
 
 export class Model {
   readonly flipped = new Set<string>(); // keys that are not as they are at first
@@ -46,6 +47,7 @@ export class Model {
   events = 0;
   doc!: Catalogue;
   private readonly known = new Set<string>(); // keys of planes
+  private whole = new Set<string>(); // "FILE.GROUP": a track of it is opened whole
   private readonly tracks = new Map<number, number>(); // of each file
 
   constructor(doc: Catalogue) { this.take(doc); }
@@ -82,6 +84,9 @@ export class Model {
 
   tracksOf(file: number): number { return this.tracks.get(file) ?? 0; }
 
+  /** How many rows of a group's tracks are shown at most. */
+  rowsOf(file: number, group: number): number { return this.whole.has(`${file}.${group}`) ? ALL_LANES : OPEN_LANES; }
+
   /** Hosts and planes begin open or closed; tracks begin with their first lanes. */
   isOpen(key: string): boolean {
     const open = key[0] === "h" || (key[0] === "p" && !this.initiallyClosed.has(key));
@@ -94,7 +99,8 @@ export class Model {
   }
 
   layOut(): void {
-    const want = this.filter.toLowerCase();
+    const want = this.filter.toLowerCase(), tracks = [...this.flipped].filter((key) => key[0] === "t").map((key) => key.slice(1).split(".").map(Number));
+    this.whole = new Set(tracks.map(([file, track]) => `${file}.${Math.floor(track / GROUP)}`));
     this.rows = [];
     this.byKey.clear();
     this.height = 0;
@@ -119,7 +125,7 @@ export class Model {
   }
 
   private addTrack(host: Host, file: number, plane: Plane, track: number, t: Track, label: string): void {
-    const own = `t${file}.${track}`, shown = t.counter ? 1 : Math.min(t.rows, this.isOpen(own) ? 256 : OPEN_LANES);
+    const own = `t${file}.${track}`, shown = t.counter ? 1 : Math.min(t.rows, this.isOpen(own) ? ALL_LANES : OPEN_LANES);
     const height = t.counter ? COUNTER_HEIGHT : Math.max(1, shown) * LANE + 3;
     this.add({ kind: "track", key: own, host, plane, file, track, info: t, shown, label, height });
   }

@@ -55,7 +55,7 @@ export class View {
     const signal = this.off.signal;
     this.model = new Model(catalogue);
     this.base = `sessions/${catalogue.session}/view`;
-    this.tiles = new Tiles(catalogue.session, catalogue.build, (file, group) => Math.min(GROUP, this.model.tracksOf(file) - group * GROUP),
+    this.tiles = new Tiles(catalogue.session, catalogue.build, (file, group) => ({ tracks: Math.min(GROUP, this.model.tracksOf(file) - group * GROUP), rows: this.model.rowsOf(file, group) }),
       (stale) => (stale && this.model.doc.state === "ready" ? this.reload() : this.redraw()));
     this.picture = new Picture(this.canvas, this.model, this.tiles, signal);
     this.scene = {
