@@ -8,6 +8,7 @@
 /* One turn. Times are of the thread's CPU clock. */
 struct loop_turn {
 	int64_t began_cpu_ns, last_cpu_ns; /* the last callback returned then */
+	int64_t last_mono_ns; /* the same instant */
 	int64_t longest_ns; /* of its callbacks */
 	uintptr_t longest; /* that callback */
 	uintptr_t named; /* by loop_turn_name(); 0 = none */

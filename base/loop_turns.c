@@ -30,7 +30,8 @@ void loop_turns_count(struct loop_turns *t, int64_t took_ns, int64_t wall_ns)
 
 void loop_turn_begin(struct loop_turn *t)
 {
-	*t = (struct loop_turn){ .began_cpu_ns = now_thread_cpu_ns() };
+	*t = (struct loop_turn){ .began_cpu_ns = now_thread_cpu_ns(),
+				 .last_mono_ns = now_mono_ns() };
 	t->last_cpu_ns = t->began_cpu_ns;
 }
 
@@ -45,6 +46,7 @@ void loop_turn_add(struct loop_turn *t, uintptr_t fn)
 	t->named = 0;
 	t->n++;
 	t->last_cpu_ns = now_ns;
+	t->last_mono_ns = now_mono_ns();
 }
 
 /* As addr2line takes it. */

@@ -57,6 +57,7 @@ struct rpc {
 	struct rpc_work work;
 	struct rpc_conns *conns; /* of each server */
 	bool freed; /* rpc_free() was called, but a post of the loop still refers to it */
+	struct rpc_tag *taken; /* of `done`; the loop delivers them */
 
 	pthread_mutex_t lock; /* guards all below */
 	struct rpc_tag *done, **done_tail;

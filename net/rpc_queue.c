@@ -10,8 +10,8 @@
 #include "net/rpc_impl.h"
 
 #define TAGS_PER_TURN 64 /* most tags delivered in one turn of the loop */
-/* while this many tags wait for the loop, core is not asked for more: it reads no socket */
-#define DONE_MAX 128
+/* while this many tags wait to be taken by the loop, core is not asked for more: it reads no socket */
+#define DONE_MAX 64
 /* after core has returned all requests, it is asked for more when it has so many again */
 #define REQUESTS_LEAST 256
 #define FREE_LIMIT_NS  (10 * NS_PER_S)
@@ -38,20 +38,28 @@ void rpc_set_serving(struct rpc *r, bool is_serving)
 	pthread_mutex_unlock(&r->lock);
 }
 
+/* All at once: to wake core's thread for each would cost as much as most tags do. */
+static void take_done(struct rpc *r)
+{
+	pthread_mutex_lock(&r->lock);
+	r->taken = r->done;
+	r->done = NULL;
+	r->done_tail = &r->done;
+	if (r->n_done >= DONE_MAX)
+		pthread_cond_signal(&r->room);
+	r->n_done = 0;
+	pthread_mutex_unlock(&r->lock);
+}
+
 static struct rpc_tag *pop(struct rpc *r)
 {
 	struct rpc_tag *tag;
 
-	pthread_mutex_lock(&r->lock);
-	tag = r->done;
-	if (tag) {
-		r->done = tag->next;
-		if (!r->done)
-			r->done_tail = &r->done;
-		if (r->n_done-- == DONE_MAX)
-			pthread_cond_signal(&r->room);
-	}
-	pthread_mutex_unlock(&r->lock);
+	if (!r->taken)
+		take_done(r);
+	tag = r->taken;
+	if (tag)
+		r->taken = tag->next;
 	return tag;
 }
 
@@ -80,7 +88,7 @@ static void on_posted(void *arg)
 			break;
 	}
 	pthread_mutex_lock(&r->lock);
-	more = r->done;
+	more = r->taken || r->done;
 	r->posted = more;
 	pthread_mutex_unlock(&r->lock);
 	if (more)

@@ -109,7 +109,7 @@ bool rpc_is_behind(struct rpc *r)
 	bool is_full;
 
 	pthread_mutex_lock(&r->lock);
-	is_full = r->n_done || (r->n_serving && r->n_requests <= 0);
+	is_full = r->taken || r->n_done || (r->n_serving && r->n_requests <= 0);
 	pthread_mutex_unlock(&r->lock);
 	return is_full || (tid && !sleeps(tid));
 }
