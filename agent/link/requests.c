@@ -68,7 +68,7 @@ void request_free(struct request *rq, bool keep)
 	unlink_request(rq);
 	loop_timer_cancel(l, &rq->clock_wait);
 	loop_timer_cancel(l, &rq->expiry);
-	loop_timer_cancel(l, &rq->growth);
+	loop_timer_cancel(l, &rq->telling);
 	upload_cancel(rq->upload);
 	release_files(rq, keep);
 	if (rq->entry_write)
@@ -147,36 +147,31 @@ static void on_file_ready(struct request *rq)
 	request_upload(rq, NULL);
 }
 
-static void on_still_gathering(void *arg)
+static void on_still_so(void *arg)
 {
 	request_report_progress(arg);
 }
 
-/* Of a window that was over the rings are read at once, and the file's size is the next that is reported; only where
- * that takes longer, this is, too. */
-static void report_gathering(struct request *rq)
+/* All hosts of a fleet enter a state at the same instant, and leave most states soon: only what lasts is reported. */
+static void report_if_it_lasts(struct request *rq)
 {
-	if (rq->was_over)
-		loop_timer_in(rq->requests->env->loop, &rq->growth, REQUEST_PROGRESS_GAP_NS,
-			      on_still_gathering, rq);
-	else
-		request_report_progress(rq);
+	loop_timer_in(rq->requests->env->loop, &rq->telling, REQUEST_PROGRESS_GAP_NS, on_still_so,
+		      rq);
 }
 
 static void on_changed(struct capture *c, enum capture_state state, void *arg)
 {
 	struct request *rq = arg;
 
-	loop_timer_cancel(rq->requests->env->loop, &rq->growth);
+	loop_timer_cancel(rq->requests->env->loop, &rq->telling);
 	switch (state) {
 	case CAPTURE_RUNNING:
 		rq->state = REQUEST_RUNNING;
-		if (!rq->was_over) /* else it is gathering in a moment */
-			request_report_progress(rq);
+		report_if_it_lasts(rq);
 		break;
 	case CAPTURE_GATHERING:
 		rq->state = REQUEST_GATHERING;
-		report_gathering(rq);
+		report_if_it_lasts(rq);
 		break;
 	case CAPTURE_ASSEMBLING:
 		request_report_growth(rq);
@@ -299,8 +294,6 @@ static void arm_capture(struct request *rq)
 		return;
 	}
 	log_info("AGT-CAPTURE", "session=%s state=armed calibrated=%d", rq->session, m.calibrated);
-	rq->was_over = request_mono_of_model(&m, rq->arm->t0_ns + rq->arm->duration_ns) <=
-		       now_mono_ns();
 	request_report_armed(rq, &m, rq->arm->t0_ns);
 	tutti__v1__arm__free_unpacked(rq->arm, NULL);
 	rq->arm = NULL;

@@ -33,7 +33,6 @@ struct request {
 	uint64_t instance; /* of the Hello after which it was armed */
 	Tutti__V1__Arm *arm; /* until the capture is armed */
 	bool tracers_named; /* Arm named the tracers */
-	bool was_over; /* the window was, when it was armed */
 	int64_t deadline_ns; /* session clock */
 	int64_t lease_end_mono_ns; /* once there is a file */
 	struct loop_timer clock_wait; /* for calibration, until clock_wait_end_mono_ns */
@@ -62,7 +61,8 @@ struct request {
 	struct upload *upload;
 	uint64_t bytes_done;
 	int64_t progress_mono_ns; /* of the last message about bytes */
-	struct loop_timer growth; /* while the file is being made */
+	struct loop_timer
+		telling; /* that the state lasts; while the file is being made, that it grows */
 	uint64_t bytes_made;
 };
 

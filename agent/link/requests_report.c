@@ -91,14 +91,12 @@ static void on_growth_due(void *arg)
 	if (bytes != rq->bytes_made)
 		request_report_progress(rq);
 	rq->bytes_made = bytes;
-	loop_timer_in(rq->requests->env->loop, &rq->growth, GROWTH_PERIOD_NS, on_growth_due, rq);
+	loop_timer_in(rq->requests->env->loop, &rq->telling, GROWTH_PERIOD_NS, on_growth_due, rq);
 }
 
 void request_report_growth(struct request *rq)
 {
-	if (!rq->was_over) /* "gathering" was a moment ago */
-		request_report_progress(rq);
-	loop_timer_in(rq->requests->env->loop, &rq->growth, GROWTH_PERIOD_NS, on_growth_due, rq);
+	loop_timer_in(rq->requests->env->loop, &rq->telling, GROWTH_PERIOD_NS, on_growth_due, rq);
 }
 
 /* ---- results ---- */

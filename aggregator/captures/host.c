@@ -284,6 +284,18 @@ void capture_host_await_agent(struct capture_host *h, int64_t within_ns)
 	}
 }
 
+static int64_t begin_of(const struct capture_host *h)
+{
+	return h->t0_ns ? h->t0_ns : h->capture->t0_ns;
+}
+
+/* An agent does not tell at once that it records. */
+static bool has_begun(const struct capture_host *h)
+{
+	return h->state > HOST_ARMED ||
+	       (h->state == HOST_ARMED && captures_now(h->capture->captures) >= begin_of(h));
+}
+
 static void host_disconnected(struct capture_host *h, const void *arg)
 {
 	int64_t lost_ns = h->capture->captures->env.patience->lost_ns;
@@ -291,8 +303,7 @@ static void host_disconnected(struct capture_host *h, const void *arg)
 
 	(void)arg;
 	capture_host_drop_credit(h);
-	h->is_left = replaced_ns > 0 && h->state <= HOST_ARMED && !h->stored &&
-		     !h->capture->snapshot;
+	h->is_left = replaced_ns > 0 && !has_begun(h) && !h->stored && !h->capture->snapshot;
 	capture_host_await_agent(h, replaced_ns > lost_ns ? replaced_ns : lost_ns);
 }
 
@@ -308,7 +319,7 @@ void captures_host_disconnected(struct captures *cs, const char *host, uint64_t 
 static void host_connected(struct capture_host *h, const void *arg)
 {
 	const struct host *host = arg;
-	int64_t t0_ns = h->t0_ns ? h->t0_ns : h->capture->t0_ns;
+	int64_t t0_ns = begin_of(h);
 	struct buf message = BUF_INIT;
 
 	h->reconnect_by_ns = 0;

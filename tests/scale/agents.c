@@ -40,6 +40,7 @@
 #define BACKOFF_MAX_NS	 (20 * NS_PER_S)
 #define STEADY_NS	 (5 * NS_PER_S)
 #define VANISH_NS	 (10 * NS_PER_S)
+#define LASTS_NS	 (250 * NS_PER_MS) /* a state that ends before is not reported */
 #define WELCOME_LIMIT_NS (90 * NS_PER_S)
 #define KEEPALIVE_NS	 (90 * NS_PER_S)
 
@@ -466,8 +467,15 @@ static void on_window_end(void *arg)
 		send_result(a, "assemble", "as told");
 		return;
 	}
-	send_progress(a, "gathering", 0);
 	send_progress(a, "uploading", sizeof(trace));
+}
+
+static void on_running(void *arg)
+{
+	struct agent *a = arg;
+
+	send_progress(a, "running", 0);
+	loop_timer_in(a->fleet->loop, &a->window, a->t1_ns - now_real_ns(), on_window_end, a);
 }
 
 static void on_window_begin(void *arg)
@@ -480,8 +488,11 @@ static void on_window_begin(void *arg)
 		rpc_cancel(a->call);
 		return;
 	}
-	send_progress(a, "running", 0);
-	loop_timer_in(a->fleet->loop, &a->window, a->t1_ns - now_real_ns(), on_window_end, a);
+	if (a->t1_ns - a->t0_ns > LASTS_NS)
+		loop_timer_in(a->fleet->loop, &a->window, LASTS_NS, on_running, a);
+	else
+		loop_timer_in(a->fleet->loop, &a->window, a->t1_ns - now_real_ns(), on_window_end,
+			      a);
 }
 
 static void on_arm(struct agent *a, const Tutti__V1__Arm *arm)

@@ -100,6 +100,27 @@ static void test_left_begun(void)
 	fleet_stop(&f);
 }
 
+/* A short window: its agent has not told yet that it records. */
+static void test_left_begun_untold(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true }, next = { .auto_arm = true };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, c->state == CAP_RUNNING);
+	CHECK(fleet_host_is(c, 0, "armed"));
+	send_leaving(&a, 60 * NS_PER_S);
+	disconnect(&a);
+	fake_connect(&next, &f, "a");
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(next.arms, 0);
+	CHECK_STR(fleet_result(c, 0).reason, "lost");
+	fleet_stop(&f);
+}
+
 /* No agent follows: then the capture begins without the host, which is forgotten. */
 static void test_none_follows(void)
 {
@@ -262,6 +283,7 @@ int main(void)
 	test_requested_meanwhile();
 	test_left_unbegun();
 	test_left_begun();
+	test_left_begun_untold();
 	test_none_follows();
 	test_may_not_wait();
 	test_snapshot_does_not_wait();
