@@ -18,7 +18,7 @@
 
 /* More than the buffers of a large tile: a screen makes a dozen of them, and page faults cost a tenth of one. */
 #define LARGE_BYTES (2 << 20)
-#define KEPT_BYTES  (4 << 20)
+#define KEPT_BYTES  (1 << 20)
 
 /* Wrong usage has an exit code of its own, as in the other programs. */
 static int fail(const struct err *e, int status)
