@@ -35,6 +35,7 @@ struct tile {
 	uint32_t *names;
 	uint32_t n_names;
 	int64_t bucket; /* of a counter: that the last entry is of */
+	uint32_t counts, rows; /* all bits that are set in an entry's count, in a row */
 };
 
 static struct tile_entry *add_entry(struct tile *tile)
@@ -81,6 +82,8 @@ static int add_event(void *arg, const struct tvx_entry *en)
 	out->count = cut32(en->count);
 	out->row = (uint16_t)en->row;
 	out->busy = en->count > 1 ? share_of(en) : 255;
+	tile->counts |= out->count;
+	tile->rows |= out->row;
 	return 0;
 }
 
@@ -128,6 +131,7 @@ static int add_sample(void *arg, const struct tvx_entry *en)
 		tile->bucket = bucket;
 	}
 	out->event = bits;
+	tile->counts |= out->count;
 	return 0;
 }
 
@@ -174,13 +178,22 @@ static void write_columns(const struct tile *tile, const uint32_t *ends, struct 
 		for (; i < ends[t]; before = en[i++].event)
 			p = put_number(p, zigzag(en[i].event - before));
 	}
+	if (tile->counts < 0x80) { /* a byte each, as most often */
+		for (; en < last; en++)
+			*p++ = (uint8_t)en->count;
+	}
 	for (; en < last; en++)
 		p = put_number(p, en->count);
-	for (en = tile->entries; en < last; en++)
+	en = tile->entries;
+	if (tile->rows < 0x80) {
+		for (; en < last; en++)
+			*p++ = (uint8_t)en->row;
+	}
+	for (; en < last; en++)
 		p = put_number(p, en->row);
-	for (en = tile->entries; en < last; en++) {
-		if (en->count > 1)
-			*p++ = en->busy;
+	for (en = tile->entries; tile->counts > 1 && en < last; en++) {
+		*p = en->busy;
+		p += en->count > 1;
 	}
 	out->len = (size_t)(p - out->data);
 }

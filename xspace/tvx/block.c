@@ -186,8 +186,11 @@ int block_unpack(const uint8_t *data, const struct block *b, const struct block_
 	for (size_t i = part && part->no_carried ? b->n_carried : 0; !rc && i < n; i++) {
 		bool is_sound = read_times(c, i, en);
 
-		if (is_sound && part && !is_wanted(part, en, &c[COL_ROW], i))
+		if (is_sound && part && !is_wanted(part, en, &c[COL_ROW], i)) {
+			if (i >= b->n_carried && en->start_ps >= part->to_ps)
+				break; /* its own entries are in the order of their starts */
 			continue;
+		}
 		if (!is_sound || !read_entry(c, i, in, en))
 			rc = err_set(e, ERR_IO, "the index is damaged: an entry of a block");
 		else if (in->is_raw && i < b->n_carried)

@@ -79,6 +79,10 @@ int fold_add(struct fold *f, const struct tvx_entry *en)
 	if (rc)
 		return rc;
 	if (en->longest_ps >> f->shift) {
+		if (!f->n_held) { /* nothing is before it: it need not wait */
+			rc = f->each(f->arg, en);
+			return rc < 0 ? rc : 0;
+		}
 		hold(f, en);
 		return 0;
 	}
