@@ -27,6 +27,7 @@ struct chrome_trace {
 	bool plane_is_told;
 	uint32_t n_lanes; /* that are told */
 	struct lanes_names names, stat_names;
+	struct json_out_names written, written_stats; /* of them */
 	struct err *e;
 };
 
@@ -80,6 +81,8 @@ static int on_plane(void *arg, const struct lanes_plane *plane)
 	t->plane_is_told = false;
 	t->tid = 0;
 	t->n_lanes = 0;
+	json_out_names_reset(&t->written);
+	json_out_names_reset(&t->written_stats);
 	return 0;
 }
 
@@ -116,13 +119,11 @@ static int tell_lanes(struct chrome_trace *t, uint32_t lane)
 
 static void put_event_name(struct chrome_trace *t, uint32_t number)
 {
-	const char *name = "?";
-	size_t len = 1;
-
-	if (number != LANES_NO_NAME)
-		name = lanes_text(&t->names, number, &len);
 	buf_add_str(&t->text, ",\"name\":");
-	json_out_string(&t->text, name, len);
+	if (number == LANES_NO_NAME)
+		json_out_string(&t->text, "?", 1);
+	else
+		json_out_name(&t->text, &t->written, &t->names, number);
 }
 
 static void put_args(struct chrome_trace *t, const struct lane_event *ev)
@@ -131,17 +132,18 @@ static void put_args(struct chrome_trace *t, const struct lane_event *ev)
 
 	for (size_t i = 0; i < ev->n_stats; i++) {
 		const struct xs_stat *s = &ev->stats[i];
-		const char *name;
-		size_t len;
 
 		if (!json_out_is_member(ev, i))
 			continue;
 		buf_add_str(&t->text, *comma ? comma : ",\"args\":{");
 		comma = ",";
-		name = lanes_text(&t->stat_names, (uint32_t)s->metadata_id, &len);
-		json_out_string(&t->text, name, len);
+		json_out_name(&t->text, &t->written_stats, &t->stat_names,
+			      (uint32_t)s->metadata_id);
 		buf_add_u8(&t->text, ':');
-		json_out_stat(&t->text, &t->stat_names, s);
+		if (s->kind == XS_REF)
+			json_out_name(&t->text, &t->written_stats, &t->stat_names, (uint32_t)s->u);
+		else
+			json_out_stat(&t->text, &t->stat_names, s);
 	}
 	if (*comma)
 		buf_add_u8(&t->text, '}');
@@ -227,5 +229,7 @@ void chrome_trace_free(struct chrome_trace *t)
 	if (!t)
 		return;
 	buf_release(&t->text);
+	json_out_names_release(&t->written);
+	json_out_names_release(&t->written_stats);
 	free(t);
 }

@@ -5,8 +5,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clean_text.h"
+#include "base/mem.h"
 
 void json_out_string(struct buf *out, const char *s, size_t len)
 {
@@ -27,6 +29,54 @@ void json_out_string(struct buf *out, const char *s, size_t len)
 		i = plain;
 	}
 	buf_add_u8(out, '"');
+}
+
+#define KEPT_BYTES ((size_t)4 << 20)
+#define KEPT_NAMES 200000
+
+void json_out_names_reset(struct json_out_names *k)
+{
+	buf_reset(&k->text);
+	if (k->n)
+		memset(k->places, 0, k->n * sizeof(*k->places));
+}
+
+void json_out_names_release(struct json_out_names *k)
+{
+	buf_release(&k->text);
+	free(k->places);
+}
+
+static struct json_out_place *place_of(struct json_out_names *k, uint32_t number)
+{
+	if (number >= k->n) {
+		size_t n = 2 * (size_t)number + 64;
+
+		k->places = xrealloc(k->places, n * sizeof(*k->places));
+		memset(k->places + k->n, 0, (n - k->n) * sizeof(*k->places));
+		k->n = n;
+	}
+	return &k->places[number];
+}
+
+void json_out_name(struct buf *out, struct json_out_names *k, const struct lanes_names *names,
+		   uint32_t number)
+{
+	struct json_out_place *place = number < KEPT_NAMES ? place_of(k, number) : NULL;
+	const char *text;
+	size_t len;
+
+	if (!place || !place->len) {
+		text = lanes_text(names, number, &len);
+		if (!place || k->text.len > KEPT_BYTES) {
+			json_out_string(out, text, len);
+			return;
+		}
+		place->at = (uint32_t)k->text.len;
+		json_out_string(&k->text, text, len);
+		place->len = (uint32_t)k->text.len - place->at;
+	}
+	buf_add(out, k->text.data + place->at, place->len);
 }
 
 /* With printf() it would be half of the time. A time has three digits behind a dot. */
