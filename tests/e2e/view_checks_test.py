@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""More of what a user feels, under real keys and a real mouse: the checks 3, 11, 12, 14, 16, 19 and 20 of docs/viewer.md, two sessions
+"""More of what a user feels, under real keys and a real mouse: the checks 11, 12, 14, 16, 19 and 20 of docs/viewer.md, two sessions
 compared, and names that mean harm. tests/viewer.sh has the same for a gigabyte and 64 large hosts."""
 import collections
 import json

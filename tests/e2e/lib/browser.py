@@ -19,13 +19,17 @@ class Browser:
     FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-component-update",
              "--disable-background-networking", "--disable-sync"]
 
-    def __init__(self, c, size="1100,800"):
+    def __init__(self, c, size="1100,800", trace=None):
+        """`trace`: categories of Chromium's tracing whose events traced() gives."""
         self.base = f"http://127.0.0.1:{free_port()}"
         c.start("burst-chromedriver", ["chromedriver", f"--port={self.base.rsplit(':', 1)[1]}"])
         wait_until("chromedriver", self.is_up)
         flags = [*self.FLAGS, f"--window-size={size}", f"--user-data-dir={c.dir}/chromium"]
         options = {"binary": shutil.which("chromium"), "args": flags}
         wanted = {"browserName": "chrome", "goog:chromeOptions": options}
+        if trace:
+            options["perfLoggingPrefs"] = {"enableNetwork": False, "enablePage": False, "traceCategories": trace}
+            wanted["goog:loggingPrefs"] = {"performance": "ALL"}
         value = self.call("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
         self.base += f"/session/{value['sessionId']}"
         c.closing.append(self.close)  # chromedriver does not end its browser
@@ -86,6 +90,11 @@ class Browser:
     def cdp(self, method, **params):
         """A call of the DevTools protocol."""
         return self.call("POST", "/goog/cdp/execute", {"cmd": method, "params": params})
+
+    def traced(self):
+        """The events since the last call. Chromium may give the newest ones only to the next call."""
+        messages = [json.loads(e["message"])["message"] for e in self.call("POST", "/se/log", {"type": "performance"})]
+        return [m["params"] for m in messages if m["method"] == "Tracing.dataCollected"]
 
     def picture(self):
         """A PNG of what is shown."""
