@@ -14,7 +14,9 @@
 #define KUBERNETES_RETRY_MIN_NS 1e7
 #define KUBERNETES_RETRY_MAX_NS 6e10
 
-#define LEAD_MAX_NS (60 * 1000000000LL)
+#define ENROL_ACCOUNT "tutti:tutti-agent"
+#define ENROL_LIFE_NS (24 * 3600 * NS_PER_S) /* the default, 24h */
+#define LEAD_MAX_NS   (60 * 1000000000LL)
 
 static const struct conf_field fields[] = {
 	CONF(struct aggregator_conf, store, "file:///var/lib/tutti",
@@ -108,7 +110,7 @@ static const struct conf_field fields[] = {
 	     "audience of projected tokens of the cluster of --kubernetes, for which its agents' "
 	     "pods "
 	     "get certificates of their nodes; empty: none"),
-	CONF(struct aggregator_conf, enrol_account, "tutti:tutti-agent",
+	CONF(struct aggregator_conf, enrol_account, ENROL_ACCOUNT,
 	     "service account of those pods: NAMESPACE:NAME"),
 	CONF_RANGE(struct aggregator_conf, enrol_life_ns, "24h", NS_PER_S, 366 * 86400 * NS_PER_S,
 		   "how long such a certificate is valid"),
@@ -232,15 +234,26 @@ static int check_way(const char *name, const char *way, struct err *e)
 	return err_set(e, ERR_INVALID, "%s '%.40s': use auto or via-aggregator", name, way);
 }
 
+/* The setting that says something of an authority that there is not; or NULL. */
+static const char *enrolment_alone(const struct aggregator_conf *conf)
+{
+	if (conf_is_set(conf->enrol_cert))
+		return "enrol-cert and enrol-key";
+	if (conf->enrol_name.n)
+		return "enrol-name";
+	if (conf_is_set(conf->enrol_audience))
+		return "enrol-audience";
+	if (conf_is_set(conf->enrol_account) && strcmp(conf->enrol_account, ENROL_ACCOUNT) != 0)
+		return "enrol-account";
+	return conf->enrol_life_ns && conf->enrol_life_ns != ENROL_LIFE_NS ? "enrol-life" : NULL;
+}
+
 static int check_enrolment(const struct aggregator_conf *conf, struct err *e)
 {
 	if (conf_is_set(conf->enrol_cert) != conf_is_set(conf->enrol_key))
 		return err_set(e, ERR_INVALID, "enrol-cert and enrol-key: give both or none");
 	if (!conf_is_set(conf->enrol)) {
-		const char *alone = conf_is_set(conf->enrol_cert)	? "enrol-cert and enrol-key"
-				    : conf->enrol_name.n		? "enrol-name"
-				    : conf_is_set(conf->enrol_audience) ? "enrol-audience"
-									: NULL;
+		const char *alone = enrolment_alone(conf);
 
 		return alone ? err_set(e, ERR_INVALID, "%s: give --enrol, too", alone) : 0;
 	}

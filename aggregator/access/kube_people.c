@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "aggregator/access/kube_review.h"
-#include "aggregator/kube/kube_api.h"
 #include "base/jobs.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -13,9 +12,7 @@
 
 struct kube_people {
 	struct kube_people_env env;
-	struct kube_api api;
 	struct kube_checks *checks;
-	_Atomic bool cancelled;
 	_Atomic int64_t warned_s; /* the second of the latest line: one in each will do */
 };
 
@@ -27,12 +24,13 @@ static void warn(struct kube_people *k, const struct err *e)
 		log_warn("AGG-KUBE-PEOPLE", "state=not-checked reason=\"%s\"", e->msg);
 }
 
-static int ask(void *arg, const char *token, void **found, struct err *e)
+static int ask(void *arg, const struct kube_api *api, const _Atomic bool *cancelled,
+	       const char *token, void **found, struct err *e)
 {
 	struct kube_people *k = arg;
-	const struct kube_review review = { .api = &k->api,
+	const struct kube_review review = { .api = api,
 					    .audience = k->env.audience,
-					    .cancelled = &k->cancelled };
+					    .cancelled = cancelled };
 	struct principal *p = NULL;
 	int rc = kube_review(&review, token, &p, e);
 
@@ -60,7 +58,10 @@ int kube_people_check(struct kube_people *k, const char *token, kube_checks_fn f
 int kube_people_new(struct kube_people **out, const struct kube_people_env *env, struct err *e)
 {
 	struct kube_people *k = xcalloc(1, sizeof(*k));
-	const struct kube_checks_env checks = { .jobs = env->jobs,
+	const struct kube_checks_env checks = { .server = env->server,
+						.token_file = env->token_file,
+						.ca_file = env->ca_file,
+						.jobs = env->jobs,
 						.work = jobs_request,
 						.waiting_most = KUBE_CHECKS_MOST,
 						.at_once = KUBE_CHECKS_AT_ONCE,
@@ -71,8 +72,7 @@ int kube_people_new(struct kube_people **out, const struct kube_people_env *env,
 	int rc;
 
 	k->env = *env;
-	k->checks = kube_checks_new(&checks);
-	rc = kube_api_open(&k->api, env->server, env->token_file, env->ca_file, e);
+	rc = kube_checks_new(&k->checks, &checks, e);
 	if (rc)
 		kube_people_free(k);
 	else
@@ -83,7 +83,7 @@ int kube_people_new(struct kube_people **out, const struct kube_people_env *env,
 void kube_people_stop(struct kube_people *k)
 {
 	if (k)
-		atomic_store(&k->cancelled, true);
+		kube_checks_stop(k->checks);
 }
 
 void kube_people_free(struct kube_people *k)
@@ -91,6 +91,5 @@ void kube_people_free(struct kube_people *k)
 	if (!k)
 		return;
 	kube_checks_free(k->checks);
-	kube_api_close(&k->api);
 	free(k);
 }

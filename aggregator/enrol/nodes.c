@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/enrol/nodes.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "aggregator/access/kube_review.h"
-#include "aggregator/kube/kube_api.h"
 #include "base/jobs.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -19,9 +17,7 @@
 
 struct nodes {
 	struct nodes_env env;
-	struct kube_api api;
 	struct kube_checks *checks;
-	_Atomic bool cancelled;
 };
 
 /* ---- what the cluster says ---- */
@@ -47,12 +43,13 @@ int nodes_read(const char **node, const json_t *person, const char *account, str
 	return 0;
 }
 
-static int ask(void *arg, const char *token, void **found, struct err *e)
+static int ask(void *arg, const struct kube_api *api, const _Atomic bool *cancelled,
+	       const char *token, void **found, struct err *e)
 {
 	const struct nodes *n = arg;
-	const struct kube_review review = { .api = &n->api,
+	const struct kube_review review = { .api = api,
 					    .audience = n->env.audience,
-					    .cancelled = &n->cancelled };
+					    .cancelled = cancelled };
 	const char *node;
 	json_t *person = NULL;
 	int rc = kube_review_person(&review, token, &person, e);
@@ -80,7 +77,10 @@ bool nodes_leave(struct nodes *n, const void *arg)
 int nodes_new(struct nodes **out, const struct nodes_env *env, struct err *e)
 {
 	struct nodes *n = xcalloc(1, sizeof(*n));
-	const struct kube_checks_env checks = { .jobs = env->jobs,
+	const struct kube_checks_env checks = { .server = env->server,
+						.token_file = env->token_file,
+						.ca_file = env->ca_file,
+						.jobs = env->jobs,
 						.work = jobs_work,
 						.waiting_most = NODES_WAITING_MOST,
 						.at_once = NODES_AT_ONCE,
@@ -91,8 +91,7 @@ int nodes_new(struct nodes **out, const struct nodes_env *env, struct err *e)
 	int rc;
 
 	n->env = *env;
-	n->checks = kube_checks_new(&checks);
-	rc = kube_api_open(&n->api, env->server, env->token_file, env->ca_file, e);
+	rc = kube_checks_new(&n->checks, &checks, e);
 	if (rc)
 		nodes_free(n);
 	else
@@ -103,7 +102,7 @@ int nodes_new(struct nodes **out, const struct nodes_env *env, struct err *e)
 void nodes_stop(struct nodes *n)
 {
 	if (n)
-		atomic_store(&n->cancelled, true);
+		kube_checks_stop(n->checks);
 }
 
 void nodes_free(struct nodes *n)
@@ -111,6 +110,5 @@ void nodes_free(struct nodes *n)
 	if (!n)
 		return;
 	kube_checks_free(n->checks);
-	kube_api_close(&n->api);
 	free(n);
 }

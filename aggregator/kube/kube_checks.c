@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/kube/kube_checks.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -42,6 +41,8 @@ struct refused {
 
 struct kube_checks {
 	struct kube_checks_env env;
+	struct kube_api api;
+	_Atomic bool cancelled;
 	TAILQ_HEAD(, check)
 	checks; /* those that run, and those that wait, in the order of their begin */
 	size_t n_waiters, n_running;
@@ -82,9 +83,9 @@ static void begin_checks(struct kube_checks *k);
 static void run_check(void *arg)
 {
 	struct check *c = arg;
-	const struct kube_checks_env *env = &c->checks->env;
+	const struct kube_checks *k = c->checks;
 
-	c->rc = env->ask(env->arg, c->token, &c->found, &c->e);
+	c->rc = k->env.ask(k->env.arg, &k->api, &k->cancelled, c->token, &c->found, &c->e);
 }
 
 static void check_free(struct check *c)
@@ -213,16 +214,30 @@ bool kube_checks_leave(struct kube_checks *k, const void *arg)
 
 /* ---- life ---- */
 
-struct kube_checks *kube_checks_new(const struct kube_checks_env *env)
+int kube_checks_new(struct kube_checks **out, const struct kube_checks_env *env, struct err *e)
 {
 	struct kube_checks *k = xcalloc(1, sizeof(*k));
+	int rc;
 
 	k->env = *env;
 	TAILQ_INIT(&k->checks);
-	return k;
+	rc = kube_api_open(&k->api, env->server, env->token_file, env->ca_file, e);
+	if (rc)
+		kube_checks_free(k);
+	else
+		*out = k;
+	return rc;
+}
+
+void kube_checks_stop(struct kube_checks *k)
+{
+	if (k)
+		atomic_store(&k->cancelled, true);
 }
 
 void kube_checks_free(struct kube_checks *k)
 {
+	if (k)
+		kube_api_close(&k->api);
 	free(k);
 }

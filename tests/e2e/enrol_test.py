@@ -124,7 +124,8 @@ def test_refused_tokens():
 def test_settings_alone():
     """What is said of an authority that there is not is refused, not passed over."""
     for flags, word in ((("--enrol-cert", "x", "--enrol-key", "y"), "enrol-cert and enrol-key"), (("--enrol-name", "agg.example"), "enrol-name"),
-                        (("--enrol-audience", "tutti-agents"), "enrol-audience")):
+                        (("--enrol-audience", "tutti-agents"), "enrol-audience"), (("--enrol-account", "a:b"), "enrol-account"),
+                        (("--enrol-life", "1h"), "enrol-life")):
         p = subprocess.run([BIN / "tutti-aggregator", "--store", "mem://", *flags], capture_output=True, text=True, timeout=20 * SLOW)
         assert p.returncode and f"{word}: give --enrol, too" in p.stderr, (flags, p.returncode, p.stderr)
 

@@ -19,9 +19,11 @@ static atomic_int n_asked;
 static int n_dropped;
 
 /* What begins with "good" is good, "busy" cannot be asked about; the rest is refused. */
-static int ask(void *arg, const char *token, void **found, struct err *e)
+static int ask(void *arg, const struct kube_api *api, const _Atomic bool *cancelled,
+	       const char *token, void **found, struct err *e)
 {
 	(void)arg;
+	CHECK(api->url && !atomic_load(cancelled));
 	atomic_fetch_add(&n_asked, 1);
 	if (!strncmp(token, "busy", 4))
 		return err_set(e, ERR_PEER, "the API answers 500");
@@ -53,7 +55,8 @@ static void on_told(void *arg, void *found, const struct err *why)
 
 static struct kube_checks *begin(int64_t refuse_ns)
 {
-	const struct kube_checks_env env = { .jobs = &jobs,
+	const struct kube_checks_env env = { .server = "http://127.0.0.1:1",
+					     .jobs = &jobs,
 					     .work = jobs_work,
 					     .waiting_most = WAITING_MOST,
 					     .at_once = 1,
@@ -61,9 +64,13 @@ static struct kube_checks *begin(int64_t refuse_ns)
 					     .ask = ask,
 					     .drop = drop };
 
+	struct kube_checks *k;
+	struct err e;
+
 	atomic_store(&n_asked, 0);
 	n_dropped = 0;
-	return kube_checks_new(&env);
+	CHECK_OK(kube_checks_new(&k, &env, &e), e);
+	return k;
 }
 
 static void test_form(void)
