@@ -20,10 +20,16 @@ int probe_start(struct aggregator *agg, struct err *e)
 {
 	int rc = time_service_listen(agg->time, agg->conf.probe, &agg->probe_port, e);
 
-	if (!rc)
-		log_info("AGG-PART", "part=probe state=up address=%s port=%d", agg->conf.probe,
-			 agg->probe_port);
-	return rc;
+	if (rc)
+		return rc;
+	log_info("AGG-PART", "part=probe state=up address=%s port=%d", agg->conf.probe,
+		 agg->probe_port);
+	if (!agg->replica)
+		return 0;
+	time_service_admit_followers(agg->time);
+	session_clock_save_probe(agg->conf.spool, agg->probe_port, time_service_cookie(agg->time),
+				 time_service_key(agg->time));
+	return 0;
 }
 
 void probe_stop(struct aggregator *agg)

@@ -66,6 +66,8 @@ struct clock {
 	struct exchange exchange;
 	uint64_t epoch;
 	bool has_epoch;
+	bool goes_on; /* the history is of a former epoch, until the first reply of this one */
+	int64_t left_host_ns; /* then the former one was left */
 	int first_trains; /* still to be sent, quickly */
 	int64_t calm_gap_ns; /* time between trains; doubles while no capture is armed */
 	struct loop_timer timer;
@@ -257,12 +259,23 @@ static void on_departure(void *arg, uint32_t id, int64_t raw_ns)
 			       host_of_raw(path->clock, raw_ns));
 }
 
+/* From here on the session clock is another machine's, and close to the former one. */
+static void begin_epoch(struct clock *c)
+{
+	if (c->goes_on)
+		clock_estimator_break(c->estimator, c->left_host_ns, c->left_host_ns,
+				      CLOCK_BREAK_TAKEOVER);
+	c->goes_on = false;
+}
+
 /* False for a reply to no probe under way. */
 static bool take_reply(struct clock *c, const struct probe *p, int64_t raw_ns, bool kernel)
 {
 	struct clock_sample samples[EXCHANGE_SAMPLES];
 	int n = exchange_take_reply(&c->exchange, p, host_of_raw(c, raw_ns), kernel, samples);
 
+	if (n)
+		begin_epoch(c);
 	for (int i = 0; i < n; i++) {
 		if (!clock_estimator_add(c->estimator, &samples[i]))
 			log_debug("AGT-PROBE", "reason=\"impossible times in a reply\"");
@@ -325,6 +338,28 @@ static int dial_paths(struct clock *c, const struct clock_peer *peer, struct err
 	return 0;
 }
 
+static bool has_former(const struct clock_peer *peer, uint64_t epoch)
+{
+	size_t i = 0;
+
+	while (i < peer->n_former && peer->former[i] != epoch)
+		i++;
+	return i < peer->n_former;
+}
+
+/* The history is of the epoch before. */
+static void leave_epoch(struct clock *c, const struct clock_peer *peer)
+{
+	if (!c->has_epoch || !has_former(peer, c->epoch)) {
+		clock_estimator_reset(c->estimator);
+		c->goes_on = false;
+		return;
+	}
+	if (!c->goes_on)
+		c->left_host_ns = host_of_raw(c, now_raw_ns());
+	c->goes_on = true;
+}
+
 int clock_set_peer(struct clock *c, const struct clock_peer *peer, struct err *e)
 {
 	int rc;
@@ -336,7 +371,7 @@ int clock_set_peer(struct clock *c, const struct clock_peer *peer, struct err *e
 		return rc;
 	}
 	if (!c->has_epoch || c->epoch != peer->epoch)
-		clock_estimator_reset(c->estimator);
+		leave_epoch(c, peer);
 	exchange_begin(&c->exchange, peer->cookie, peer->epoch, now_raw_tick_ns());
 	c->key = peer->key;
 	c->stream = peer->stream;
@@ -416,6 +451,7 @@ static void on_change(void *arg, enum ledger_change change)
 
 	if (change == LEDGER_STEPPED)
 		return;
+	c->goes_on = false; /* what follows is on neither of the clocks before */
 	l = clock_watch_ledger(c->watch);
 	clock_estimator_break(c->estimator, host_of_raw(c, l.steps[l.n_steps - 1].from_raw_ns),
 			      host_of_raw(c, now_raw_ns()), causes[change]);

@@ -12,6 +12,7 @@
 #ifndef AGENT_CLOCK_CLOCK_H
 #define AGENT_CLOCK_CLOCK_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "agent/clock/model.h"
@@ -38,12 +39,18 @@ struct clock_peer {
 	const char *host;
 	int port;
 	uint64_t cookie, epoch;
+	/* epochs of session clocks that this one goes on with, on another machine */
+	const uint64_t *former;
+	size_t n_former;
 	struct siphash_key key;
 	clock_stream_fn stream; /* NULL = UDP only */
 	void *stream_arg;
 };
 
-/* Probes this aggregator from now on. If its epoch differs from the one before, all history is forgotten. */
+/*
+ * Probes this aggregator from now on. If its epoch is another one than before, all history is forgotten; but if its clock goes
+ * on with the one before, that holds until the first reply, and for the time before it.
+ */
 MUST_CHECK int clock_set_peer(struct clock *c, const struct clock_peer *peer, struct err *e);
 
 /* Stops probing. Models age from now on: their bounds grow. */

@@ -428,7 +428,7 @@ const char *clock_break_name(enum clock_break cause)
 		[CLOCK_BREAK_NONE] = "none",	      [CLOCK_BREAK_STEP] = "step",
 		[CLOCK_BREAK_RATE] = "rate",	      [CLOCK_BREAK_SUSPEND] = "suspend",
 		[CLOCK_BREAK_SOURCE] = "clocksource", [CLOCK_BREAK_MOVED] = "moved",
-		[CLOCK_BREAK_DOUBT] = "doubt",
+		[CLOCK_BREAK_DOUBT] = "doubt",	      [CLOCK_BREAK_TAKEOVER] = "takeover",
 	};
 
 	return names[cause];

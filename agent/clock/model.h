@@ -32,6 +32,7 @@ enum clock_break {
 	CLOCK_BREAK_SUSPEND, /* the machine slept, or was stopped and moved */
 	CLOCK_BREAK_SOURCE, /* the kernel changed its clocksource */
 	CLOCK_BREAK_MOVED, /* the hypervisor says that it disrupted the clock */
+	CLOCK_BREAK_TAKEOVER, /* the session clock went on on another machine */
 	CLOCK_BREAK_DOUBT, /* seen by fewer than 4 probes: either the clock jumped or these probes are false */
 	CLOCK_BREAKS,
 };

@@ -142,6 +142,8 @@ void control_begin(struct control *c, const Tutti__V1__Welcome *m)
 		.port = (int)m->probe_port,
 		.cookie = m->probe_cookie,
 		.epoch = m->clock_epoch,
+		.former = m->former_epochs,
+		.n_former = m->n_former_epochs,
 		.stream = send_probe,
 		.stream_arg = c,
 	};

@@ -54,7 +54,8 @@ static void add_breaks(struct message_clock *out, const struct clock_model *m)
 			m)[before->first + before->n - 1];
 		const struct clock_knot *first = &clock_model_knots(m)[s->first];
 
-		if (s->cause == CLOCK_BREAK_STEP || s->cause == CLOCK_BREAK_RATE)
+		if (s->cause == CLOCK_BREAK_STEP || s->cause == CLOCK_BREAK_RATE ||
+		    s->cause == CLOCK_BREAK_TAKEOVER)
 			add_step(out, clock_break_name(s->cause), last->host_ns - last->offset_ns,
 				 first->host_ns - first->offset_ns,
 				 first->offset_ns - last->offset_ns);

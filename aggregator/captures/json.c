@@ -57,11 +57,28 @@ static json_t *checksums_json(const struct capture_host *h)
 }
 
 /* The result names only stored files, and gives a bound only for a calibrated clock. */
-static json_t *new_result_json(const struct capture_host *h)
+/* The clock of its file, or that of now before there is one. After a takeover by another machine its bound includes what
+ * no agent knows: that another host may have used the other clock. Such hosts are not refined. */
+static struct host_clock clock_of(const struct capture *c, const struct capture_host *h)
+{
+	struct host_clock clock = { .bound_ns = h->armed_bound_ns };
+	int64_t t0_ns = h->t0_ns ? h->t0_ns : c->t0_ns;
+	int64_t doubt_ns = session_clock_doubt_ns(c->captures->env.clock, t0_ns,
+						  t0_ns + c->duration_ns);
+
+	if (h->clock)
+		clock = *h->clock;
+	clock.bound_ns += doubt_ns;
+	if (doubt_ns)
+		clock.earlier_ns = clock.later_ns = 0;
+	return clock;
+}
+
+/* `c` is its capture, or the copy of it. */
+static json_t *new_result_json(const struct capture *c, const struct capture_host *h)
 {
 	json_t *o = json_object(), *tracers = json_array(), *files = files_json(h);
-	const struct host_clock armed = { .bound_ns = h->armed_bound_ns };
-	const struct host_clock *clock = h->clock ? h->clock : &armed;
+	const struct host_clock clock = clock_of(c, h);
 
 	json_put_text(o, "host", h->name);
 	json_put_text(o, "state", host_states[h->state]);
@@ -74,8 +91,8 @@ static json_t *new_result_json(const struct capture_host *h)
 	json_put_int(o, "bytes_done", (json_int_t)h->bytes_done);
 	json_put_int(o, "events", (json_int_t)h->events);
 	json_put(o, "clock_bound_ns",
-		 clock->calibrated ? json_integer(clock->bound_ns) : json_null());
-	json_put(o, "clock", host_clock_json(clock));
+		 clock.calibrated ? json_integer(clock.bound_ns) : json_null());
+	json_put(o, "clock", host_clock_json(&clock));
 	for (unsigned int i = 0; i < h->n_tracers; i++)
 		json_array_append_new(tracers, tracer_json(&h->tracers[i]));
 	json_put(o, "tracers", tracers);
@@ -89,20 +106,20 @@ static json_t *new_result_json(const struct capture_host *h)
 }
 
 /* A retry copies the earlier results of hosts that it does not touch. */
-static void append_result(json_t *packed, const struct capture_host *h)
+static void append_result(json_t *packed, const struct capture *c, const struct capture_host *h)
 {
 	if (h->old_result)
 		packed_append_text(packed, h->old_result);
 	else
-		packed_append(packed, new_result_json(h));
+		packed_append(packed, new_result_json(c, h));
 }
 
-static void write_result(struct buf *out, const struct capture_host *h)
+static void write_result(struct buf *out, const struct capture *c, const struct capture_host *h)
 {
 	if (h->old_result)
 		buf_add_str(out, h->old_result);
 	else
-		json_write(out, new_result_json(h), 0);
+		json_write(out, new_result_json(c, h), 0);
 }
 
 /* In hex: instances are unsigned 64 bit numbers, integers of jansson are signed. */
@@ -150,7 +167,7 @@ static void put_results(json_t *o, const struct capture *c)
 	json_t *hosts = json_array();
 
 	for (size_t i = 0; i < c->n_hosts; i++)
-		append_result(hosts, &c->hosts[i]);
+		append_result(hosts, c, &c->hosts[i]);
 	json_put(o, "hosts", hosts);
 }
 
@@ -215,7 +232,7 @@ void capture_write(struct buf *out, const struct capture *c)
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		if (i)
 			buf_add_str(out, ",");
-		write_result(out, &c->hosts[i]);
+		write_result(out, c, &c->hosts[i]);
 	}
 	buf_add_str(out, "],");
 	put_capture(rest, c, c->state);

@@ -215,7 +215,7 @@ static bool is_arming(const struct capture_host *h)
  * rings at a wrong place, by as much as the two differ. */
 static void refuse_window_of_other_clock(struct capture *c)
 {
-	if (c->snapshot && c->clock_shift_ns != c->captures->env.clock->shift_ns)
+	if (c->snapshot && !session_clock_knows(c->captures->env.clock, c->clock_shift_ns))
 		capture_fail_hosts(
 			c, is_arming, REASON_REFUSED,
 			"the session clock was set anew since this snapshot: its window cannot "

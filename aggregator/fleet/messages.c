@@ -14,18 +14,19 @@ void message_pack(struct buf *out, const message *m)
 	out->len += len;
 }
 
-void message_welcome(struct buf *out, uint64_t clock_epoch, int probe_port, uint64_t cookie,
-		     const struct siphash_key *key, uint64_t term)
+void message_welcome(struct buf *out, const struct welcome *w)
 {
 	Tutti__V1__Welcome welcome = TUTTI__V1__WELCOME__INIT;
 	message m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
 
-	welcome.clock_epoch = clock_epoch;
-	welcome.probe_port = (uint32_t)probe_port;
-	welcome.probe_cookie = cookie;
-	welcome.term = term;
-	welcome.probe_key.data = (uint8_t *)key->bytes;
-	welcome.probe_key.len = sizeof(key->bytes);
+	welcome.clock_epoch = w->epoch;
+	welcome.probe_port = (uint32_t)w->probe_port;
+	welcome.probe_cookie = w->cookie;
+	welcome.term = w->term;
+	welcome.probe_key.data = (uint8_t *)w->key->bytes;
+	welcome.probe_key.len = sizeof(w->key->bytes);
+	welcome.former_epochs = (uint64_t *)w->former;
+	welcome.n_former_epochs = w->n_former;
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_WELCOME;
 	m.welcome = &welcome;
 	message_pack(out, &m);

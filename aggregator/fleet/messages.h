@@ -13,8 +13,15 @@
 /* Any message; the functions below use it. */
 void message_pack(struct buf *out, const Tutti__V1__AggregatorMessage *m);
 
-void message_welcome(struct buf *out, uint64_t clock_epoch, int probe_port, uint64_t cookie,
-		     const struct siphash_key *key, uint64_t term);
+struct welcome {
+	uint64_t epoch, cookie, term;
+	int probe_port;
+	const struct siphash_key *key;
+	uint64_t former[8]; /* epochs that the session clock goes on with */
+	size_t n_former;
+};
+
+void message_welcome(struct buf *out, const struct welcome *w);
 void message_stop(struct buf *out, const char *session, int64_t t1_ns, int64_t gather_by_ns);
 void message_cancel(struct buf *out, const char *session);
 void message_upload(struct buf *out, const char *session, int64_t deadline_ns, bool at_once,

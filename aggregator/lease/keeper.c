@@ -33,6 +33,7 @@ struct keeper {
 	/* the worker's */
 	struct lease lease;
 	uint64_t beat;
+	json_t *told_clock; /* of the leader; NULL = none was told */
 };
 
 /* ---- what the worker tells the loop ---- */
@@ -93,6 +94,7 @@ static void take_news(void *arg)
 		note_leader(&k->leader, n->record);
 		log_info("AGG-LEASE", "state=follows term=%" PRIu64 " leader=\"%s\"", n->term,
 			 json_get_text(n->record, "replica"));
+		k->opts.follows(k->opts.arg, json_object_get(n->record, "clock"));
 	} else if (n->kind == NEWS_LEADS && !k->stopping) {
 		log_info("AGG-LEASE", "state=leads term=%" PRIu64, n->term);
 		on_expiry(k);
@@ -158,6 +160,19 @@ static bool write_record(struct keeper *k, uint64_t term, const json_t *clock, b
 	return true;
 }
 
+/* A leader's clock is in its record only some time after its term began. */
+static void tell_leader(struct keeper *k, uint64_t known, uint64_t term, const json_t *record)
+{
+	json_t *clock = json_object_get(record, "clock");
+	bool same = clock ? json_equal(clock, k->told_clock) : !k->told_clock;
+
+	if (term == known && same)
+		return;
+	json_decref(k->told_clock);
+	k->told_clock = json_incref(clock);
+	tell(k, NEWS_LEADER, term, record);
+}
+
 /* One look of a follower. True when it leads; `*former` is then the record before, or NULL. */
 static bool follow(struct keeper *k, json_t **former)
 {
@@ -172,8 +187,8 @@ static bool follow(struct keeper *k, json_t **former)
 		return false;
 	}
 	may = lease_read(&k->lease, &view, begun_ns, now_mono_ns());
-	if (!may && view.term != known)
-		tell(k, NEWS_LEADER, view.term, *former);
+	if (!may)
+		tell_leader(k, known, view.term, *former);
 	if (may && view.term < LEADER_TERM_MAX && !k->stopping) {
 		if (write_record(k, view.term + 1, json_object_get(*former, "clock"), true, &e))
 			return true;
@@ -248,6 +263,7 @@ static void run(void *arg)
 			tell(k, NEWS_LOST, k->lease.term, NULL);
 	}
 	json_decref(former);
+	json_decref(k->told_clock);
 	k->leads_until_ns = 0;
 }
 

@@ -31,6 +31,10 @@ struct keeper_opts {
 	const char *clock_file; /* the session clock that this replica uses as the leader */
 	int64_t lease_ns;
 
+	/* While this replica follows: who leads, or its clock, has changed. keeper_leader() tells the rest. `clock` is the one in
+	 * the record, borrowed; NULL = not known yet. */
+	void (*follows)(void *arg, const json_t *clock);
+
 	/* This replica leads. `former` is the record of the leader before, borrowed; NULL = there is none. */
 	void (*leads)(void *arg, uint64_t term, const json_t *former);
 

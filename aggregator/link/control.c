@@ -242,13 +242,31 @@ static bool make_place(struct link *l)
 	return true;
 }
 
-static void handle_hello(struct link *l, const agent_message *m)
+static void send_welcome(struct link *l, const struct host *h)
 {
 	const struct control_env *env = &l->control->env;
+	const struct session_clock *clock = env->clock;
+	struct welcome w = {
+		.epoch = clock->epoch,
+		.cookie = h->probe_cookie,
+		.term = env->term,
+		.probe_port = time_service_port(env->time),
+		.key = &h->probes.key,
+	};
+	struct buf message = BUF_INIT;
+
+	_Static_assert(ARRAY_SIZE(w.former) >= SESSION_CLOCK_CHANGES, "a change has no room");
+	for (; w.n_former < clock->n_changes; w.n_former++)
+		w.former[w.n_former] = clock->changes[w.n_former].epoch;
+	message_welcome(&message, &w);
+	send_and_release(l, &message);
+}
+
+static void handle_hello(struct link *l, const agent_message *m)
+{
 	const Tutti__V1__Hello *hello = m->hello;
 	struct registry *r = l->control->env.registry;
 	struct host *h = registry_find(r, hello->host);
-	struct buf message = BUF_INIT;
 
 	if (!link_check_certificate(l, hello->host) || !link_check_identity(l, hello->host) ||
 	    (!h && !make_place(l)))
@@ -263,9 +281,7 @@ static void handle_hello(struct link *l, const agent_message *m)
 	h->seen_real_ns = now_real_ns();
 	host_set_control(h, l->call);
 	l->host = h;
-	message_welcome(&message, env->clock->epoch, time_service_port(env->time), h->probe_cookie,
-			&h->probes.key, env->term);
-	send_and_release(l, &message);
+	send_welcome(l, h);
 	log_info("AGG-HOST", "host=%s address=%s version=%s", h->name, h->address, h->version);
 	captures_host_connected(l->control->env.captures, h);
 	registry_notify(r);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/random.h"
 #include "net/udp.h"
 #include "proto/probe.h"
 
@@ -28,6 +29,8 @@ struct time_service {
 	struct time_env env;
 	struct udp *udp;
 	int port;
+	uint64_t cookie; /* of followers; 0 = none are admitted */
+	struct probe_peer followers;
 	struct time_stats stats;
 	int64_t logged_mono_ns; /* when dropped probes were last logged */
 	struct departing departing[REPLIES];
@@ -46,22 +49,32 @@ static void drop_probe(struct time_service *ts, size_t len, const char *why)
 		 why);
 }
 
+/* Whose probes have this cookie; NULL = no host's. `*host` is NULL for a follower's. */
+static struct probe_peer *peer_of(struct time_service *ts, uint64_t cookie, struct host **host)
+{
+	*host = registry_find_by_cookie(ts->env.registry, cookie);
+	if (*host)
+		return &(*host)->probes;
+	return cookie && cookie == ts->cookie ? &ts->followers : NULL;
+}
+
 static void on_sent(void *arg, uint32_t id, int64_t raw_ns)
 {
 	struct time_service *ts = arg;
 	struct departing *d = &ts->departing[id % REPLIES];
+	struct probe_peer *peer;
 	struct host *h;
 
 	if (!d->cookie || d->id != id)
 		return;
-	h = registry_find_by_cookie(ts->env.registry, d->cookie);
+	peer = peer_of(ts, d->cookie, &h);
 	d->cookie = 0;
-	if (h && !probe_peer_note_departure(&h->probes, d->seq, d->t3_ns,
-					    raw_ns + ts->env.clock->shift_ns))
+	if (peer &&
+	    !probe_peer_note_departure(peer, d->seq, d->t3_ns, raw_ns + ts->env.clock->shift_ns))
 		ts->stats.bad_stamps++;
 }
 
-static void answer(struct time_service *ts, struct host *h, struct probe *p,
+static void answer(struct time_service *ts, struct probe_peer *peer, struct probe *p,
 		   const struct udp_from *from)
 {
 	uint32_t id = udp_next_id(ts->udp);
@@ -69,50 +82,52 @@ static void answer(struct time_service *ts, struct host *h, struct probe *p,
 
 	p->type = PROBE_REPLY;
 	p->epoch = ts->env.clock->epoch;
-	probe_peer_fill_reply(&h->probes, p);
+	probe_peer_fill_reply(peer, p);
 	p->t3_ns = session_clock_now(ts->env.clock);
-	probe_encode(p, &h->probes.key, out);
+	probe_encode(p, &peer->key, out);
 	ts->departing[id % REPLIES] = (struct departing){ id, p->seq, p->cookie, p->t3_ns };
 	udp_send_to(ts->udp, from, out, sizeof(out));
 }
 
-/* Why this probe gets no reply; NULL if it gets one, and then its number is marked as answered. `h` is NULL
- * if no host has the cookie. */
-static const char *accept_probe(struct host *h, const struct probe *p, const void *data)
+/* Why this probe gets no reply; NULL if it gets one, and then its number is marked as answered. `peer` is NULL
+ * if the cookie is unknown. */
+static const char *accept_probe(struct probe_peer *peer, const struct probe *p, const void *data)
 {
-	if (!h)
+	if (!peer)
 		return "not a probe of a connected agent";
-	if (!probe_is_signed(data, &h->probes.key))
+	if (!probe_is_signed(data, &peer->key))
 		return "the signature is wrong: forged or broken";
-	if (!probe_peer_accept_seq(&h->probes, p->seq))
+	if (!probe_peer_accept_seq(peer, p->seq))
 		return "its number was answered before";
-	h->seen_real_ns = now_real_ns();
 	return NULL;
 }
 
 /*
- * Answers only the owner of a cookie and its key, once for each probe, with as many bytes as came in. So the
+ * Answers only owners of a cookie and its key, once for each probe, with as many bytes as came in. So the
  * port cannot be used to amplify traffic to a forged address, nor to replay the probes of others.
  */
 static void on_probe(void *arg, const void *data, size_t len, int64_t raw_ns,
 		     const struct udp_from *from)
 {
 	struct time_service *ts = arg;
+	struct probe_peer *peer = NULL;
 	struct host *h = NULL;
 	const char *why;
 	struct probe p;
 
 	if (probe_decode(&p, data, len) && p.type == PROBE_REQUEST)
-		h = registry_find_by_cookie(ts->env.registry, p.cookie);
-	why = accept_probe(h, &p, data);
+		peer = peer_of(ts, p.cookie, &h);
+	why = accept_probe(peer, &p, data);
 	if (why) {
 		drop_probe(ts, len, why);
 		return;
 	}
+	if (h)
+		h->seen_real_ns = now_real_ns();
 	ts->stats.probes++;
 	p.t2_ns = raw_ns + ts->env.clock->shift_ns + ts->env.clock->tick_ns; /* never early */
 	p.flags = from->kernel ? PROBE_KERNEL : 0;
-	answer(ts, h, &p, from);
+	answer(ts, peer, &p, from);
 }
 
 bool time_service_answer(struct time_service *ts, struct host *h, const uint8_t *packet,
@@ -124,11 +139,12 @@ bool time_service_answer(struct time_service *ts, struct host *h, const uint8_t 
 
 	if (probe_decode(&p, packet, PROBE_BYTES) && p.type == PROBE_REQUEST &&
 	    p.cookie == h->probe_cookie)
-		why = accept_probe(h, &p, packet);
+		why = accept_probe(&h->probes, &p, packet);
 	if (why) {
 		drop_probe(ts, PROBE_BYTES, why);
 		return false;
 	}
+	h->seen_real_ns = now_real_ns();
 	ts->stats.probes++;
 	p.type = PROBE_REPLY;
 	p.epoch = ts->env.clock->epoch;
@@ -148,6 +164,12 @@ struct time_service *time_service_new(const struct time_env *env)
 
 	ts->env = *env;
 	return ts;
+}
+
+void time_service_admit_followers(struct time_service *ts)
+{
+	random_bytes(&ts->cookie, sizeof(ts->cookie));
+	probe_peer_reset(&ts->followers);
 }
 
 void time_service_free(struct time_service *ts)
@@ -170,6 +192,16 @@ void time_service_close(struct time_service *ts)
 {
 	udp_free(ts->udp);
 	ts->udp = NULL;
+}
+
+uint64_t time_service_cookie(const struct time_service *ts)
+{
+	return ts->cookie;
+}
+
+const struct siphash_key *time_service_key(const struct time_service *ts)
+{
+	return &ts->followers.key;
 }
 
 int time_service_port(const struct time_service *ts)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers time probes of connected agents: by UDP, and over the control link of a host without UDP. */
+/* Answers time probes: of connected agents, by UDP and over the control link of a host without UDP; of followers of this
+ * leader (aggregator/time/leader_clock.h). */
 #ifndef AGGREGATOR_TIME_TIME_SERVICE_H
 #define AGGREGATOR_TIME_TIME_SERVICE_H
 
@@ -39,6 +40,11 @@ void time_service_close(struct time_service *ts);
  */
 bool time_service_answer(struct time_service *ts, struct host *h, const uint8_t *packet,
 			 uint8_t reply[PROBE_BYTES]);
+
+/* From now on probes of followers are answered, which have this cookie and this key. */
+void time_service_admit_followers(struct time_service *ts);
+uint64_t time_service_cookie(const struct time_service *ts);
+const struct siphash_key *time_service_key(const struct time_service *ts);
 
 int time_service_port(const struct time_service *ts); /* of UDP */
 const struct time_stats *time_service_stats(const struct time_service *ts);

@@ -13,10 +13,14 @@ import threading
 import time
 
 from lib.cluster import SLOW, Cluster, main, wait_until
-from lib.replicas import HOSTS, LEASE_S, Replicas
+from lib.replicas import HOSTS, LEASE_S, Replicas, can_be_elsewhere
 
 TIMES, SEED = (int(a) for a in (sys.argv[1:] + ["4", "1"][len(sys.argv) - 1:]))
 WINDOW_S = 0.5
+
+
+def clock_of(c, name):
+    return json.loads((c.dir / f"{name}-spool/session-clock.json").read_text())
 
 
 def play(r, draw, number, sig):
@@ -75,17 +79,51 @@ def test_stop_hands_over():
     """A leader that is stopped in good order gives its term back: no lease has to pass. The session clock goes on."""
     with Cluster() as c:
         r = Replicas(c)
-        former, epoch = r.lead, (c.dir / f"{r.lead}-spool/session-clock.json").read_text()
+        former, before = r.lead, clock_of(c, r.lead)
         begun = time.monotonic()
         c.processes[former].terminate()
         assert c.processes[former].wait(30 * SLOW) == 0
         c.processes[former].expected = False
         r.wait_leader(other_than=former)
         print(f"     handed over in {time.monotonic() - begun:.1f} s", flush=True)
-        assert (c.dir / f"{r.lead}-spool/session-clock.json").read_text() == epoch
+        now = clock_of(c, r.lead)
+        assert all(now[key] == before[key] for key in ("boot_id", "shift_ns", "epoch")) and "changes" not in now, (before, now)
         assert "released" in (sorted((c.store / "tutti/leader").glob("*.json"))[-1]).read_text()
         c.wait_hosts(len(HOSTS))
         assert c.tutti("capture", "--duration", "200ms", "--json", check=0)[1]["state"] == "committed"
+
+
+def test_other_machine():
+    """The other replica has another raw clock. It has measured the leader's session clock, and goes on with it: captures under way, too."""
+    with Cluster() as c:
+        if not can_be_elsewhere(c.dir):
+            print("     skipped: needs root and time namespaces")
+            return
+        r = Replicas(c, machines=True)
+        for sig in (signal.SIGKILL, signal.SIGTERM):
+            former, successor = r.lead, r.follower()
+            port = r.ports[former][2]
+            wait_until("the leader's clock", lambda: f"state=hears leader=127.0.0.1 port={port}" in (c.dir / f"{successor}.log").read_text(), 60)
+            before, real = clock_of(c, former), time.time_ns()
+            status, doc = c.call("POST", "/api/v1/captures", {"duration_ns": int(3e9 * SLOW)})
+            assert status == 202 and abs(doc["t0_ns"] - real) < 10e9 * SLOW
+            c.kill(former, sig)
+            r.wait_leader(other_than=former)
+            now = clock_of(c, successor)
+            change = now["changes"][0]
+            assert change["epoch"] == before["epoch"] != now["epoch"] and change["shift_ns"] == before["shift_ns"], (before, now)
+            assert abs(before["shift_ns"] - now["shift_ns"]) > 4000e9, (before, now)
+            wait_until("the capture to end", lambda: doc["session"] in r.sessions(), 90)
+            session = c.get(f"/api/v1/sessions/{doc['session']}")
+            bounds = [h["clock_bound_ns"] for h in session["hosts"]]
+            print(f"     {sig.name}: the clock goes on to {change['bound_ns'] / 1e6:.3f} ms; bounds {[b / 1e6 for b in bounds]} ms", flush=True)
+            assert all(h["state"] == "complete" for h in session["hosts"]), session
+            assert all(b >= change["bound_ns"] for b in bounds)
+            later = c.tutti("capture", "--duration", "200ms", "--json", check=0)[1]
+            assert later["state"] == "committed"
+            c.processes[former].expected = False
+            r.start(former)
+            wait_until("the former leader to stand by", lambda: (r.answer(former, "/readyz") or [0])[0] == 503, 60)
 
 
 def test_follower_reads():
@@ -145,4 +183,4 @@ def test_command_over_takeover():
         assert code == 0 and doc["state"] == "committed" and {h["state"] for h in doc["hosts"]} == {"complete"}, (done, c.stderr)
 
 
-main(test_follower_reads, test_command_over_takeover, test_stop_hands_over, test_takeover)
+main(test_follower_reads, test_command_over_takeover, test_stop_hands_over, test_other_machine, test_takeover)

@@ -11,6 +11,7 @@ status=0
 time -p build/release/bin/tutti-sim --crash all || status=1
 time -p build/release/bin/tutti-sim --seeds "${1:-1..10000}" || status=1
 time -p build/release/bin/tutti-sim --takeover --seeds 1..5000 || status=1
+time -p build/release/bin/tutti-sim --takeover --machines --seeds 1..5000 || status=1
 time -p build/release/bin/tutti-sim --seed 1 --agents 1000 --minutes 2 || status=1
 time -p build/release/bin/tutti-sim --snapshots --seeds 1..20 --agents 1000 --minutes 1 || status=1
 exit $status

@@ -20,6 +20,7 @@
 #include "tests/sim/burst.h"
 #include "tests/sim/daemon.h"
 #include "tests/sim/job.h"
+#include "tests/sim/session_time.h"
 #include "tests/sim/snapshots.h"
 #include "tests/sim/user.h"
 #include "xspace/xspace.h"
@@ -54,7 +55,7 @@ struct file_check {
 /* A true time, since T0. */
 static int64_t since_t0_ns(const struct file_check *f, int64_t true_ns)
 {
-	return host_raw_ns(sim.hosts[0], true_ns) + f->shift_ns - f->t0_ns;
+	return session_time_ns(f->shift_ns, true_ns) - f->t0_ns;
 }
 
 /* When the k-th burst was. */
@@ -372,7 +373,7 @@ static bool must_have_window(const struct request *w, const json_t *manifest,
 			     const struct sim_host *h)
 {
 	const struct sim_host *agg = sim.hosts[0];
-	int64_t age_ns = host_raw_ns(agg, w->snapshot_ns) + w->shift_ns -
+	int64_t age_ns = session_time_ns(w->shift_ns, w->snapshot_ns) -
 			 json_get_int(manifest, "t0_ns");
 
 	return w->snapshot_ns && w->undisturbed && !w->retried && !w->stop &&

@@ -10,13 +10,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <jansson.h>
+
+#include "aggregator/time/session_clock.h"
 #include "base/conf.h"
 #include "base/loop.h"
 #include "base/mem.h"
+#include "json/json_text.h"
 #include "storage/store.h"
 #include "tests/lib/temp_dir.h"
 #include "tests/sim/daemon_impl.h"
 #include "tests/sim/flaky_store.h"
+#include "tests/sim/session_time.h"
 
 /* The same in every run, wherever the folder is: paths are part of what happens. */
 #define ROOT "/proc/self/cwd"
@@ -319,8 +324,44 @@ struct store *the_store(void)
 	return s;
 }
 
+/* What a follower has measured when it begins to lead: its last probe was answered before the leader's end. */
+static struct session_clock_seen measure(const struct sim_host *from, int64_t shift_ns,
+					 const struct sim_host *to, int64_t after_ns)
+{
+	int64_t heard_ns = sim.now_ns - rng_range(&sim.rng, 0, NS_PER_S);
+	int64_t width_ns = rng_scale(&sim.rng, 10 * NS_PER_US, 10 * NS_PER_MS);
+	int64_t then_ns = host_raw_ns(from, heard_ns) + shift_ns - host_raw_ns(to, heard_ns);
+	int64_t lo_ns = then_ns - rng_range(&sim.rng, 0, width_ns);
+	int64_t at_ns = sim.now_ns + after_ns;
+	int64_t drift_ns = (int64_t)(SESSION_CLOCK_DRIFT * (double)(at_ns - heard_ns));
+
+	return (struct session_clock_seen){ host_raw_ns(to, at_ns), lo_ns - drift_ns,
+					    lo_ns + width_ns + drift_ns,
+					    host_raw_ns(from, heard_ns) + shift_ns };
+}
+
+/* As aggregator/replica.c does. */
+static void go_on(const char *former, const struct sim_host *from, const char *path,
+		  const struct sim_host *to, int64_t after_ns)
+{
+	json_t *doc = json_load_file(former, 0, NULL), *next;
+	int64_t shift_ns = json_get_int(doc, "shift_ns");
+	struct session_clock_seen seen = measure(from, shift_ns, to, after_ns);
+	struct sim_host *was = sim.host;
+
+	sim.host = sim.standby;
+	next = session_clock_go_on(doc, &seen);
+	sim.host = was;
+	session_time_goes_on(shift_ns, from, json_get_int(next, "shift_ns"), to);
+	if (json_dump_file(next, path, JSON_COMPACT))
+		give_up(path);
+	json_decref(next);
+	json_decref(doc);
+}
+
 /* As the record of the lease does (aggregator/replica.c). */
-static void hand_clock_over(const struct sim_daemon *from, const struct sim_daemon *to)
+static void hand_clock_over(const struct sim_daemon *from, const struct sim_daemon *to,
+			    bool measured, int64_t after_ns)
 {
 	char *old = folder_of(from, ".", from->life), *new = folder_of(to, ".", to->life);
 	char *spool = xasprintf("%s/spool", new), *path = xasprintf("%s/%s", spool, CLOCK_FILE);
@@ -328,7 +369,9 @@ static void hand_clock_over(const struct sim_daemon *from, const struct sim_daem
 
 	mkdir(spool, 0700);
 	unlink(path);
-	if (!access(former, R_OK))
+	if (!access(former, R_OK) && measured)
+		go_on(former, from->host, path, to->host, after_ns);
+	else if (!access(former, R_OK))
 		copy_file(former, path);
 	free(former);
 	free(path);
@@ -337,12 +380,12 @@ static void hand_clock_over(const struct sim_daemon *from, const struct sim_daem
 	free(old);
 }
 
-void daemon_hand_over(void)
+void daemon_hand_over(bool measured, int64_t after_ns)
 {
 	struct sim_host *former = sim.hosts[0];
 
 	http_host_gone(former);
-	hand_clock_over(daemon_of(former), daemon_of(sim.standby));
+	hand_clock_over(daemon_of(former), daemon_of(sim.standby), measured, after_ns);
 	sim.hosts[0] = sim.standby;
 	sim.standby = former;
 	sim_note("%s takes over from %s", sim.hosts[0]->name, former->name);

@@ -33,8 +33,9 @@ bool daemon_is_busy(const struct sim_host *h); /* it is being started or stopped
 char *daemon_folder(const char *host); /* of its present life; the caller frees it */
 
 /* The standby is the aggregator that leads from now on, as soon as it is started, and the one before is the standby, whatever
- * it still does. The lease, which decides that, is not played: tests/unit/aggregator/lease does that. */
-void daemon_hand_over(void);
+ * it still does. The lease, which decides that, is not played: tests/unit/aggregator/lease does that. `measured`: it is on
+ * another machine, and has measured the former one's clock; it is started in after_ns. */
+void daemon_hand_over(bool measured, int64_t after_ns);
 
 char *daemon_store_url(
 	const char *dir); /* of an aggregator with this folder; the caller frees it */

@@ -25,17 +25,19 @@ void fleet_make_host(const char *name)
 		h->bytes_per_s = rng_scale(&sim.rng, 50000, 100000000);
 }
 
-/* It has the clocks and the network of the other one, being on its machine. */
-void fleet_make_standby(void)
+/* On the machine of the other one it has its clocks. */
+void fleet_make_standby(bool same_machine)
 {
 	const struct sim_host *agg = sim.hosts[0];
 	struct sim_host *h = host_new_outside("agg2");
 
-	h->raw0_ns = agg->raw0_ns;
-	h->mono0_ns = agg->mono0_ns;
-	h->real0_ns = agg->real0_ns;
-	h->raw_ppb = agg->raw_ppb;
-	h->mono_ppb = agg->mono_ppb;
+	if (same_machine) {
+		h->raw0_ns = agg->raw0_ns;
+		h->mono0_ns = agg->mono0_ns;
+		h->real0_ns = agg->real0_ns;
+		h->raw_ppb = agg->raw_ppb;
+		h->mono_ppb = agg->mono_ppb;
+	}
 	h->there = agg->there;
 	h->back = agg->back;
 	h->slow_ns = agg->slow_ns;

@@ -26,6 +26,7 @@ struct sim_conf {
 	bool snapshots;
 	bool whole_store;
 	bool takeover;
+	bool machines;
 	bool twice;
 	int verbose;
 };
@@ -46,6 +47,7 @@ static const struct conf_field fields[] = {
 	CONF(struct sim_conf, takeover, NULL,
 	     "two aggregators: the leader is stopped, killed or frozen, and the other one takes "
 	     "over"),
+	CONF(struct sim_conf, machines, NULL, "with --takeover: they are on two machines"),
 	CONF(struct sim_conf, twice, NULL, "play each seed twice: the same must happen"),
 	CONF(struct sim_conf, verbose, "0", "1: what happens; 2: with every log line"),
 	{ 0 }
@@ -73,7 +75,8 @@ static bool play_one(uint64_t seed, const struct sim_conf *conf, struct play_res
 					.calm = conf->calm,
 					.snapshots = conf->snapshots,
 					.whole_store = conf->whole_store,
-					.takeover = conf->takeover };
+					.takeover = conf->takeover,
+					.machines = conf->machines };
 	struct play_result r = play(seed, &opts), again;
 
 	if (conf->twice) {
@@ -89,10 +92,10 @@ static bool play_one(uint64_t seed, const struct sim_conf *conf, struct play_res
 			fprintf(stderr, " --agents %d", conf->agents);
 		if (conf->minutes)
 			fprintf(stderr, " --minutes %d", conf->minutes);
-		fprintf(stderr, "%s%s%s%s --verbose 2\n", conf->calm ? " --calm" : "",
+		fprintf(stderr, "%s%s%s%s%s --verbose 2\n", conf->calm ? " --calm" : "",
 			conf->snapshots ? " --snapshots" : "",
 			conf->whole_store ? " --whole-store" : "",
-			conf->takeover ? " --takeover" : "");
+			conf->takeover ? " --takeover" : "", conf->machines ? " --machines" : "");
 	}
 	total->steps += r.steps;
 	total->took_ns += r.took_ns;

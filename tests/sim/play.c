@@ -13,6 +13,7 @@
 #include "tests/sim/fleet.h"
 #include "tests/sim/flaky_store.h"
 #include "tests/sim/job.h"
+#include "tests/sim/session_time.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/snapshots.h"
 #include "tests/sim/user.h"
@@ -149,7 +150,7 @@ static void take_over(void)
 	default:
 		freeze(former);
 	}
-	daemon_hand_over();
+	daemon_hand_over(stage.opts->machines, after_ns);
 	check_visible();
 	start_in(the_agg(), after_ns);
 }
@@ -214,7 +215,7 @@ static void step_clock(void)
 	int64_t by_ns = rng_range(&sim.rng, -5 * NS_PER_S, 5 * NS_PER_S);
 
 	host_step(h, by_ns);
-	if (h == the_agg() && sim.standby)
+	if (h == the_agg() && sim.standby && !stage.opts->machines)
 		host_step(sim.standby, by_ns);
 }
 
@@ -381,7 +382,7 @@ static void make_fleet(int agents)
 		fleet_make_host(name);
 	}
 	if (stage.opts->takeover)
-		fleet_make_standby();
+		fleet_make_standby(!stage.opts->machines);
 	stage.starts = xcalloc(sim.n_hosts, sizeof(*stage.starts));
 	daemons_new(&opts);
 	user_new(opts.grace_ns, stage.opts->calm);
@@ -453,6 +454,7 @@ static void clear_stage(void)
 	client_free();
 	snapshots_free();
 	flaky_store_free();
+	session_time_free();
 	daemons_free();
 	for (size_t i = 0; i < sim.n_hosts; i++) {
 		sim_cancel(&stage.starts[i]);

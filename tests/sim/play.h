@@ -22,7 +22,8 @@ struct play_opts {
 	bool calm; /* no failures except those of the network */
 	bool snapshots; /* mostly windows of the past, while agents fail, several at once in a large fleet */
 	bool whole_store; /* the store never fails */
-	bool takeover; /* there are two aggregators on one machine and one store */
+	bool takeover; /* there are two aggregators on one store */
+	bool machines; /* each of them is on a machine of its own */
 	void (*live)(
 		void); /* instead of chance decides what is asked for, and is there until it is over; or NULL */
 	enum call_fault fault;

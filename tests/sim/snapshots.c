@@ -14,6 +14,7 @@
 #include "tests/sim/burst.h"
 #include "tests/sim/check.h"
 #include "tests/sim/daemon.h"
+#include "tests/sim/session_time.h"
 #include "tests/sim/user.h"
 
 #define AGAIN_NS      NS_PER_S
@@ -50,7 +51,7 @@ static struct {
 
 static int64_t session_now_ns(void)
 {
-	return host_raw_ns(sim.hosts[0], sim.now_ns) + the_aggregator()->clock.shift_ns;
+	return session_time_ns(session_time_in_use(), sim.now_ns);
 }
 
 static void post(json_t *body_taken, sim_answer_fn fn, void *arg)
@@ -195,7 +196,7 @@ static void ask(void *arg)
 	(void)arg;
 	if (!the.running)
 		return;
-	if (!the_aggregator() || the_aggregator()->clock.shift_ns != the.shift_ns) {
+	if (!the_aggregator() || session_time_in_use() != the.shift_ns) {
 		end_series("the aggregator is away, or its session clock is another one");
 		return;
 	}
@@ -215,7 +216,7 @@ void snapshot_series(void)
 	the.left = (int)rng_range(&sim.rng, 2,
 				  sim.n_hosts > LARGE_FLEET ? WINDOWS_LARGE : WINDOWS_MAX);
 	the.every_ns = rng_scale(&sim.rng, 100 * NS_PER_MS, 5 * NS_PER_S);
-	the.shift_ns = the_aggregator()->clock.shift_ns;
+	the.shift_ns = session_time_in_use();
 	the.t1_ns = session_now_ns();
 	ask_again(AFTER_NS);
 }

@@ -13,7 +13,7 @@ add_custom_command(OUTPUT ${sim_agent}
 	COMMAND ${CMAKE_OBJCOPY} ${sim_agent_keep} ${sim_agent}
 	DEPENDS ${sim_agent_layers} VERBATIM)
 
-set(sim_sources check.c check_store.c client.c crash.c daemon.c daemon_agent.c daemon_aggregator.c fleet.c flaky_store.c job.c main.c play.c snapshots.c tracer.c user.c)
+set(sim_sources check.c check_store.c client.c crash.c daemon.c daemon_agent.c daemon_aggregator.c fleet.c flaky_store.c job.c main.c play.c session_time.c snapshots.c tracer.c user.c)
 list(TRANSFORM sim_sources PREPEND sim/)
 program(tutti-sim SRC ${sim_sources} ${sim_agent} $<TARGET_OBJECTS:sim_fronts>
 	USES test_lib aggregator_core storage xspace net proto base PKG jansson zlib liblzma)
@@ -38,6 +38,7 @@ sim_test(woken_leader_commits --takeover --seed 8)
 # One that wakes up gives a committed session's file other warnings.
 sim_test(woken_leader_notes --takeover --seed 1023)
 sim_test(takeover --takeover --seeds 13..18)
+sim_test(takeover_machines --takeover --machines --seeds 1..8)
 sim_test(replay_takeover --takeover --seed 2 --twice)
 sim_test(replay --seeds 26..28 --twice)
 sim_test(crash --crash capture --crash-every 10)

@@ -14,6 +14,7 @@
 #include "storage/store.h"
 #include "tests/sim/check.h"
 #include "tests/sim/daemon.h"
+#include "tests/sim/session_time.h"
 #include "tests/sim/flaky_store.h"
 #include "tests/sim/job.h"
 
@@ -90,7 +91,7 @@ static void get(struct request *w, const char *kind, sim_answer_fn fn)
 
 static int64_t session_to_true_ns(const struct request *w, int64_t session_ns)
 {
-	return sim.now_ns + session_ns - (host_raw_ns(sim.hosts[0], sim.now_ns) + w->shift_ns);
+	return sim.now_ns + session_ns - session_time_ns(w->shift_ns, sim.now_ns);
 }
 
 /* Takes the window of this document; returns when to ask again. A queued one has no window yet. */
@@ -103,7 +104,7 @@ static int64_t learn_window(struct request *w, const json_t *doc)
 		w->longest_ns = duration_ns;
 	if (!strcmp(json_get_text(doc, "state"), "queued")) {
 		if (the_aggregator() && !w->retried)
-			w->shift_ns = the_aggregator()->clock.shift_ns;
+			w->shift_ns = session_time_in_use();
 		w->last_ns = INT64_MAX;
 		return sim.now_ns + ASK_AGAIN_NS;
 	}
@@ -223,7 +224,7 @@ struct request *user_accepted(const json_t *doc)
 	w->n_hosts = json_array_size(json_object_get(doc, "hosts"));
 	w->by_step = json_object_get(doc, "at_step");
 	w->snapshot_ns = json_is_true(json_object_get(doc, "snapshot")) ? sim.now_ns : 0;
-	w->shift_ns = the_aggregator()->clock.shift_ns;
+	w->shift_ns = session_time_in_use();
 	w->accepted_ns = sim.now_ns;
 	w->undisturbed = !daemon_is_busy(sim.hosts[0]) && flaky_store_is_whole(0);
 	check_counts.by_step += w->by_step;
@@ -482,13 +483,13 @@ static void on_retried(void *arg, int status, const char *body, size_t len)
 /* The answer may be lost, and the retry carried on by the next aggregator all the same. */
 void user_retry(void)
 {
-	const struct aggregator *agg = the_aggregator();
 	struct request *w = pick(true);
 
 	/* After two retries on two session clocks it would be unknown which host is on which. */
-	if (!w || !agg || (w->retry_shift_ns && w->retry_shift_ns != agg->clock.shift_ns))
+	if (!w || !the_aggregator() ||
+	    (w->retry_shift_ns && w->retry_shift_ns != session_time_in_use()))
 		return;
-	w->retry_shift_ns = agg->clock.shift_ns;
+	w->retry_shift_ns = session_time_in_use();
 	w->retried = true;
 	send_verb("POST", w, "sessions", "/retry", on_retried);
 }

@@ -19,7 +19,7 @@ struct request {
 	char session[64];
 	size_t n_hosts; /* requested */
 	int64_t longest_ns; /* of its window, as ever answered: an end that reached a host too late has no effect */
-	int64_t shift_ns; /* session clock = the aggregator's raw clock + this, when its window was set */
+	int64_t shift_ns; /* of the session clock, when its window was set */
 	int64_t retry_shift_ns; /* when a retry was asked for */
 	int64_t accepted_ns; /* true time; 0 = unknown */
 	int64_t last_ns; /* true time: it is over by then */

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two aggregators on one store, of which one leads."""
+import os
+import shutil
 import socket
+import subprocess
+import sys
+import time
 import urllib.error
 import urllib.request
 
@@ -8,6 +13,17 @@ from lib.cluster import BIN, SLOW, free_port, wait_until
 
 LEASE_S = 3
 HOSTS = ("a", "b")
+# Makes its command's monotonic clocks and boot id those of another machine.
+ELSEWHERE = ("unshare", "--mount", "--time", "--monotonic", "5000", "--boottime", "5000", "sh", "-c",
+             "echo another-machine > boot_id && mount --bind boot_id /proc/sys/kernel/random/boot_id && exec \"$@\"", "sh")
+
+
+def can_be_elsewhere(folder):
+    """Needs root, and a kernel whose exec enters the time namespace."""
+    if os.geteuid() != 0 or not shutil.which("unshare"):
+        return False
+    read = subprocess.run([*ELSEWHERE, sys.executable, "-c", "import time; print(time.monotonic())"], cwd=folder, capture_output=True, text=True)
+    return read.returncode == 0 and float(read.stdout) > time.monotonic() + 4000
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -21,8 +37,9 @@ OPENER = urllib.request.build_opener(NoRedirect)
 class Replicas:
     """Two replicas of the cluster `c`; `lead` is the name of the one that leads, whose HTTP the cluster asks."""
 
-    def __init__(self, c):
-        self.c, self.lead = c, None
+    def __init__(self, c, machines=False):
+        """`machines`: the second one has the clocks of another machine."""
+        self.c, self.lead, self.machines = c, None, machines
         self.ports = {name: (free_port(), free_port(), free_port(socket.SOCK_DGRAM)) for name in ("one", "two")}
         for name in self.ports:
             self.start(name)
@@ -33,7 +50,8 @@ class Replicas:
 
     def start(self, name):
         http, grpc, probe = self.ports[name]
-        self.c.start(name, [BIN / "tutti-aggregator", "--store", f"file://{self.c.store}", "--http", f"127.0.0.1:{http}", "--grpc", f"127.0.0.1:{grpc}",
+        prefix = ELSEWHERE if self.machines and name == "two" else ()
+        self.c.start(name, [*prefix, BIN / "tutti-aggregator", "--store", f"file://{self.c.store}", "--http", f"127.0.0.1:{http}", "--grpc", f"127.0.0.1:{grpc}",
                             "--probe", f"127.0.0.1:{probe}", "--spool", self.c.dir / f"{name}-spool", "--grace", f"{30 * SLOW:g}s", "--replica", name,
                             "--replica-url", self.url(name), "--lease", f"{LEASE_S * SLOW:g}s"])
 

@@ -659,6 +659,7 @@ struct fleet_result fleet_result(struct capture *c, size_t host)
 	out.n_files = json_array_size(json_object_get(result, "files"));
 	out.bytes_done = json_get_int(result, "bytes_done");
 	out.t0_ns = json_get_int(result, "t0_ns");
+	out.clock_bound_ns = json_get_int(result, "clock_bound_ns");
 	json_decref(doc);
 	buf_release(&text);
 	return out;

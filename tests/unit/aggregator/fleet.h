@@ -139,6 +139,7 @@ struct fleet_result {
 	size_t n_files; /* that are stored */
 	int64_t bytes_done;
 	int64_t t0_ns; /* of its own window; 0 = the session's */
+	int64_t clock_bound_ns;
 };
 struct fleet_result fleet_result(struct capture *c, size_t host);
 bool fleet_host_is(struct capture *c, size_t host, const char *state);

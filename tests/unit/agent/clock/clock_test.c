@@ -21,6 +21,7 @@ struct reflector {
 	int port;
 	bool silent;
 	int64_t wrong_ns; /* of all its times: as if the host's clock had stepped */
+	uint64_t ahead; /* of its epoch */
 	int lose; /* so many probes get no reply */
 	bool lies; /* sends garbage, wrong cookies, epochs and numbers, and a late second reply */
 	struct loop *loop;
@@ -116,7 +117,7 @@ static void on_probe(void *arg, const void *data, size_t len, int64_t raw_ns,
 	if (r->silent || (r->lose > 0 && r->lose--))
 		return;
 	p.type = PROBE_REPLY;
-	p.epoch = EPOCH;
+	p.epoch = EPOCH + r->ahead;
 	p.t2_ns = raw_ns + SHIFT + r->wrong_ns;
 	p.t3_ns = now_raw_ns() + SHIFT + r->wrong_ns;
 	if (r->lies)
@@ -227,6 +228,49 @@ static void test_epochs(void)
 	RUN_UNTIL(g.loop, g.r.probes >= 4);
 	loop_turn(g.loop, 10);
 	CHECK(!clock_model(g.clock).calibrated);
+	rig_down(&g);
+}
+
+static void check_offset_at(const struct rig *g, int64_t raw_ns, int64_t shift_ns)
+{
+	struct clock_model m = clock_window_model(g->clock, raw_ns - NS_PER_MS, raw_ns);
+
+	CHECK(m.calibrated);
+	CHECK(llabs(clock_model_session_of_raw(&m, raw_ns) - (raw_ns + shift_ns)) <=
+	      clock_model_bound_at(&m, raw_ns));
+	CHECK(clock_model_bound_at(&m, raw_ns) < NS_PER_MS);
+	clock_model_free(&m);
+}
+
+/* An aggregator on another machine whose clock goes on with the former one: what was learnt of that still holds for its
+ * time, and for now until the first reply. */
+static void test_takeover(void)
+{
+	const int64_t step_ns = 5 * NS_PER_MS;
+	const uint64_t former[] = { EPOCH + 7, EPOCH };
+	struct clock_peer peer = { .host = "127.0.0.1",
+				   .cookie = COOKIE,
+				   .epoch = EPOCH + 1,
+				   .former = former,
+				   .n_former = 2,
+				   .key = key };
+	int64_t before_ns;
+	struct err e;
+	struct rig g;
+
+	rig_up(&g, 3 * NS_PER_S, 40);
+	set_peer(&g, EPOCH);
+	(void)run_until_probes(&g, 16);
+	before_ns = now_raw_ns();
+	peer.port = g.r.port;
+	g.r.ahead = 1;
+	g.r.wrong_ns = step_ns;
+	CHECK_OK(clock_set_peer(g.clock, &peer, &e), e);
+	CHECK(clock_model(g.clock).calibrated);
+	check_offset_at(&g, before_ns, SHIFT);
+	(void)run_until_probes(&g, 24);
+	check_offset_at(&g, now_raw_ns(), SHIFT + step_ns);
+	check_offset_at(&g, before_ns - 10 * NS_PER_MS, SHIFT);
 	rig_down(&g);
 }
 
@@ -386,6 +430,7 @@ int main(void)
 	test_truth(-3 * NS_PER_S, -100);
 	test_lies_are_dropped();
 	test_epochs();
+	test_takeover();
 	test_stream();
 	test_suspected_break_is_known_soon();
 	test_dense_probing();
