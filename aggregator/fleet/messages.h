@@ -17,7 +17,7 @@ struct welcome {
 	uint64_t epoch, cookie, term;
 	int probe_port;
 	const struct siphash_key *key;
-	uint64_t former[8]; /* epochs that the session clock goes on with */
+	uint64_t former[32]; /* epochs that the session clock goes on with */
 	size_t n_former;
 };
 

@@ -19,7 +19,8 @@
 /* How fast two machines' raw clocks drift apart at most: docs/time.md. */
 #define SESSION_CLOCK_DRIFT 500e-6
 
-#define SESSION_CLOCK_CHANGES 8 /* the latest ones are kept */
+#define SESSION_CLOCK_CHANGES \
+	32 /* the latest ones are kept: more than there are in the life of a capture */
 
 /* This clock went on where the one of another machine ended (docs/replicas.md). */
 struct session_clock_change {

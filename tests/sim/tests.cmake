@@ -39,6 +39,8 @@ sim_test(woken_leader_commits --takeover --seed 8)
 sim_test(woken_leader_notes --takeover --seed 1023)
 sim_test(takeover --takeover --seeds 13..18)
 sim_test(takeover_machines --takeover --machines --seeds 1..8)
+# Nine takeovers in the life of one capture: the bound of each counts.
+sim_test(takeover_chain --takeover --machines --seed 4520)
 sim_test(replay_takeover --takeover --seed 2 --twice)
 sim_test(replay --seeds 26..28 --twice)
 sim_test(crash --crash capture --crash-every 10)

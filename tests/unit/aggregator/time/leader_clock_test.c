@@ -125,7 +125,7 @@ static void test_goes_on(void)
 	CHECK(session_clock_knows(&c, 5) && c.changes[1].epoch == 0xabc);
 	CHECK(session_clock_doubt_ns(&c, 1060 * NS_PER_S, 2065 * NS_PER_S) >
 	      session_clock_doubt_ns(&c, 1060 * NS_PER_S, 2000 * NS_PER_S));
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < 40; i++) {
 		json_decref(next);
 		next = last;
 		last = session_clock_go_on(next, &seen);
