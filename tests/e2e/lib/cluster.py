@@ -15,6 +15,7 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -36,9 +37,12 @@ SANITIZER_WORDS = ("ERROR: AddressSanitizer", "runtime error:", "WARNING: Thread
 
 
 def free_port(kind=socket.SOCK_STREAM):
-    with socket.socket(socket.AF_INET, kind) as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port below those that the kernel gives to connections: none of them takes it before the server listens."""
+    while True:
+        port = random.SystemRandom().randrange(10000, 32768)
+        with socket.socket(socket.AF_INET, kind) as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 def wait_until(what, condition, seconds=20):
