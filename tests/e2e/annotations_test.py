@@ -194,12 +194,12 @@ def test_agent_is_stopped():
         c.aggregator()
         c.agent("host-a", "--annotations-look", "200ms")
         c.wait_hosts(1)
-        c.start("burst-fast", [BIN / "annotator", 0])  # some 30,000 records a second, a few thousand where the machine is busy
+        c.start("burst-fast", [BIN / "annotator", 1])
         c.wait_rings(1)
         c.kill("host-a", signal.SIGSTOP)
         time.sleep(1.5)
         end = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        time.sleep(5)
+        time.sleep(10)  # at load it writes some 1,000 records a second, and its ring has 8,192
         c.kill("host-a", signal.SIGCONT)
         _, doc = c.tutti("snapshot", "--last", "1s", "--ending-at", end, "--tracer", "annotations", "--json", check=3)
         [host] = doc["hosts"]
