@@ -56,7 +56,6 @@ static json_t *checksums_json(const struct capture_host *h)
 	return sums;
 }
 
-/* The result names only stored files, and gives a bound only for a calibrated clock. */
 /* The clock of its file, or that of now before there is one. After a takeover by another machine its bound includes what
  * no agent knows: that another host may have used the other clock. Such hosts are not refined. */
 static struct host_clock clock_of(const struct capture *c, const struct capture_host *h)
@@ -74,7 +73,7 @@ static struct host_clock clock_of(const struct capture *c, const struct capture_
 	return clock;
 }
 
-/* `c` is its capture, or the copy of it. */
+/* The result names only stored files, and gives a bound only for a calibrated clock. `c` is its capture, or the copy of it. */
 static json_t *new_result_json(const struct capture *c, const struct capture_host *h)
 {
 	json_t *o = json_object(), *tracers = json_array(), *files = files_json(h);

@@ -2,11 +2,11 @@
 #include "aggregator/time/leader_clock.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "aggregator/time/session_clock.h"
+#include "base/hex.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -125,11 +125,11 @@ static bool read_host(const char *url, char host[HOST_BYTES])
 static bool read_key(const char *hex, struct siphash_key *key)
 {
 	for (size_t i = 0; i < sizeof(key->bytes); i++) {
-		unsigned int byte;
+		int high = hex_digit(hex[2 * i]), low = hex_digit(hex[2 * i + 1]);
 
-		if (sscanf(hex + 2 * i, "%2x", &byte) != 1)
+		if (high < 0 || low < 0)
 			return false;
-		key->bytes[i] = (uint8_t)byte;
+		key->bytes[i] = (uint8_t)(high << 4 | low);
 	}
 	return true;
 }

@@ -7,11 +7,12 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "json/json_text.h"
+#include "base/hex.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "base/random.h"
+#include "json/json_text.h"
 
 #define DRIFT_MAX_NS NS_PER_S
 
@@ -133,8 +134,7 @@ void session_clock_save_probe(const char *spool, int port, uint64_t cookie,
 	json_error_t why;
 
 	doc = json_load_file(path, 0, &why);
-	for (size_t i = 0; i < sizeof(key->bytes); i++)
-		snprintf(hex + 2 * i, 3, "%02x", key->bytes[i]);
+	hex_text(hex, key->bytes, sizeof(key->bytes));
 	json_put_int(probe, "port", port);
 	put_hex(probe, "cookie", cookie);
 	json_put_text(probe, "key", hex);

@@ -77,11 +77,25 @@ static void test_left_unbegun(void)
 	fleet_stop(&f);
 }
 
-/* What it had begun is lost with it, unless the next one brings its file. */
+/* What `a` had begun is lost with it, unless the next one brings its file. */
+static void replace_begun(struct fleet *f, struct capture *c, struct fake *a, const char *state)
+{
+	struct fake next = { .auto_arm = true };
+
+	send_leaving(a, 60 * NS_PER_S);
+	disconnect(a);
+	CHECK(fleet_host_is(c, 0, state));
+	fake_connect(&next, f, "a");
+	fleet_wait_over(f, c->session);
+	CHECK_EQ(next.arms, 0);
+	CHECK_STR(fleet_result(c, 0).reason, "lost");
+	fleet_stop(f);
+}
+
 static void test_left_begun(void)
 {
 	struct fleet f;
-	struct fake a = { .auto_arm = true }, next = { .auto_arm = true };
+	struct fake a = { .auto_arm = true };
 	struct capture *c;
 
 	fleet_start(&f, 0, 0);
@@ -90,21 +104,14 @@ static void test_left_begun(void)
 	WAIT(&f, fleet_host_is(c, 0, "armed"));
 	fake_progress(&a, "running", 0);
 	WAIT(&f, fleet_host_is(c, 0, "running"));
-	send_leaving(&a, 60 * NS_PER_S);
-	disconnect(&a);
-	CHECK(fleet_host_is(c, 0, "running"));
-	fake_connect(&next, &f, "a");
-	fleet_wait_over(&f, c->session);
-	CHECK_EQ(next.arms, 0);
-	CHECK_STR(fleet_result(c, 0).reason, "lost");
-	fleet_stop(&f);
+	replace_begun(&f, c, &a, "running");
 }
 
 /* A short window: its agent has not told yet that it records. */
 static void test_left_begun_untold(void)
 {
 	struct fleet f;
-	struct fake a = { .auto_arm = true }, next = { .auto_arm = true };
+	struct fake a = { .auto_arm = true };
 	struct capture *c;
 
 	fleet_start(&f, 0, 0);
@@ -112,13 +119,7 @@ static void test_left_begun_untold(void)
 	c = fleet_begin(&f);
 	WAIT(&f, c->state == CAP_RUNNING);
 	CHECK(fleet_host_is(c, 0, "armed"));
-	send_leaving(&a, 60 * NS_PER_S);
-	disconnect(&a);
-	fake_connect(&next, &f, "a");
-	fleet_wait_over(&f, c->session);
-	CHECK_EQ(next.arms, 0);
-	CHECK_STR(fleet_result(c, 0).reason, "lost");
-	fleet_stop(&f);
+	replace_begun(&f, c, &a, "armed");
 }
 
 /* No agent follows: then the capture begins without the host, which is forgotten. */
