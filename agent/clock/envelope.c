@@ -11,6 +11,7 @@
 #define BUCKET_NS 10e6
 /* bounds of one direction: enough for an hour of single probes on a jittery link; more are thinned out */
 #define BUCKETS		65536
+#define BEND_NS		10e9 /* between the times that show how the offset bends */
 #define HULL_BOUNDS_MAX 1024 /* a time with more bounds than this in its reach gets no line */
 
 /* ---- buckets ---- */
@@ -181,11 +182,16 @@ bool envelope_at(const struct bounds *low, const struct bounds *high, double x, 
 
 /* ---- the line ---- */
 
+/* The edge of a hull, and where a line through it is at the time that was asked for. */
+struct edge {
+	double from, to, v;
+};
+
 /*
  * Of all lines that no bound crosses, takes the one with the least sum of distances to the bounds. It is the
  * edge of the convex hull at the bounds' mean time (Moon, Skelly, Towsley).
  */
-static bool line_at(const struct bounds *b, double x, int sign, double *v)
+static bool edge_at(const struct bounds *b, double x, int sign, struct edge *out)
 {
 	struct range r = range_near(b, x);
 	struct bound hull[HULL_BOUNDS_MAX];
@@ -205,18 +211,61 @@ static bool line_at(const struct bounds *b, double x, int sign, double *v)
 
 		if (e[0].x > mean || e[1].x < mean)
 			continue;
-		*v = e->v + (e[1].v - e->v) / (e[1].x - e->x) * (x - e->x);
+		*out = (struct edge){
+			.from = e->x,
+			.to = e[1].x,
+			.v = e->v + (e[1].v - e->v) / (e[1].x - e->x) * (x - e->x),
+		};
 		return true;
 	}
 	return false;
 }
 
+/* Both lines at x. */
+struct lines {
+	struct edge above, below;
+};
+
+static bool lines_at(const struct bounds *low, const struct bounds *high, double x,
+		     struct lines *out)
+{
+	return edge_at(low, x, 1, &out->above) && edge_at(high, x, -1, &out->below);
+}
+
+static double middle_of(const struct lines *l)
+{
+	return (l->above.v + l->below.v) / 2;
+}
+
+/* How the offset bends around x, as its second derivative: the middles BEND_NS before, at and after it. Near an end of the
+ * bounds, the bend at the nearest time that has both neighbours. 0 for too few bounds. */
+static double second_derivative(const struct bounds *low, const struct bounds *high, double x)
+{
+	double first = larger(low->at[0].x, high->at[0].x) + BEND_NS;
+	double last = smaller(low->at[low->n - 1].x, high->at[high->n - 1].x) - BEND_NS;
+	struct lines before, at, after;
+
+	x = smaller(larger(x, first), last);
+	if (first > last || !lines_at(low, high, x - BEND_NS, &before) ||
+	    !lines_at(low, high, x, &at) || !lines_at(low, high, x + BEND_NS, &after))
+		return 0;
+	return (middle_of(&before) - 2 * middle_of(&at) + middle_of(&after)) / BEND_NS / BEND_NS;
+}
+
+/* How far a chord is above what bends by one per square of the time between the ends of this edge. */
+static double sag_of(struct edge e, double x)
+{
+	return (x - e.from) * (e.to - x) / 2;
+}
+
 bool envelope_line(const struct bounds *low, const struct bounds *high, double x, double *v)
 {
-	double above, below;
+	struct lines at;
+	double sag;
 
-	if (!low->n || !high->n || !line_at(low, x, 1, &above) || !line_at(high, x, -1, &below))
+	if (!low->n || !high->n || !lines_at(low, high, x, &at))
 		return false;
-	*v = (above + below) / 2;
+	sag = (sag_of(at.above, x) + sag_of(at.below, x)) / 2;
+	*v = middle_of(&at) - second_derivative(low, high, x) * sag;
 	return true;
 }

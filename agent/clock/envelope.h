@@ -70,7 +70,9 @@ static inline bool bound_is_inside_hull(struct bound a, struct bound b, struct b
 }
 
 /* The best guess at x if delays vary alike in both directions: the middle between the line closest above the
- * lower bounds and the line closest below the upper bounds. False for too few bounds. */
+ * lower bounds and the line closest below the upper bounds. Where the offset bends, these are chords: the middle is
+ * corrected by how far chords of that length are from a parabola that bends as the middles 10 s before and after do. False
+ * for too few bounds. */
 bool envelope_line(const struct bounds *low, const struct bounds *high, double x, double *v);
 
 #endif

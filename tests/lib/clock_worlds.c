@@ -40,7 +40,7 @@ const struct world_case world_cases[] = {
 	{ { "late kernel stamps",		KERNEL, PAIRS, OFFSET, WANDER,
 						.late_stamps = true },			{ 200, 500, 2000 } },
 	{ { "exp 200 us",			EXP200, SINGLES, OFFSET, WANDER },	{ 10 * US, 30 * US, 150 * US } },
-	{ { "queue 200 us",			QUEUE200, SINGLES, OFFSET, WANDER },	{ 3 * US, 10 * US, 0 } },
+	{ { "queue 200 us",			QUEUE200, SINGLES, OFFSET, WANDER },	{ 1 * US, 3 * US, 0 } },
 	{ { "asymmetric 1 ms",			ASYMMETRIC, PAIRS, OFFSET, WANDER },	{ 540 * US, 540 * US, 0 } },
 	{ { "asymmetric 1 ms, quiet",		.there_ns = 600, .back_ns = 1000 * US, .jitter = JITTER_SPIKES, .jitter_ns = 200, PAIRS, OFFSET, WANDER8 },	{ 0, 0, 0 } },
 	{ { "wander 8 ppm",			KERNEL, PAIRS, OFFSET, WANDER8 },	{ 0, 0, 0 } },
