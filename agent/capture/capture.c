@@ -213,10 +213,7 @@ static void update_window(struct capture *c)
 /* Tracers gather a margin on both sides, because the exact window is known only when the file is made. */
 static void gather_all(struct capture *c)
 {
-	int64_t past_end_ns = c->t1_raw_ns + c->margin_ns, now_ns = now_raw_ns();
-
-	c->gathered_raw_ns = min_ns(past_end_ns, now_ns);
-	c->gathered_past_end = now_ns >= past_end_ns;
+	c->gathered_raw_ns = min_ns(c->t1_raw_ns + c->margin_ns, now_raw_ns());
 	c->calling_tracers = true;
 	for (size_t i = 0; i < c->n_runs; i++) {
 		struct capture_run *r = &c->runs[i];
@@ -266,6 +263,7 @@ static void on_t1(void *arg)
 	    wait_for_probes(c))
 		return;
 	c->probes_end_mono_ns = clock_probe_after_window(c->captures->env.clock);
+	c->was_over = now_raw_ns() >= c->t1_raw_ns + c->margin_ns;
 	place_edges(c);
 	capture_set_state(c, CAPTURE_GATHERING);
 	gather_all(c);

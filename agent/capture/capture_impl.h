@@ -38,8 +38,7 @@ struct capture {
 	int64_t cut_ns; /* by so much capture_cut() has moved t1_ns */
 	int64_t margin_ns; /* extra time that tracers gather on either side of the window */
 	int64_t gathered_raw_ns; /* up to when tracers gathered */
-	/* tracers gathered up to t1_raw_ns + margin_ns, the latest time that the window's end may have */
-	bool gathered_past_end;
+	bool was_over; /* gathering began after the latest time that the window's end may have had within the bound */
 	int64_t give_up_mono_ns;
 	int64_t probes_end_mono_ns; /* replies to the probes at the window's end have arrived by then */
 	uint8_t *options;

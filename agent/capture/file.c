@@ -47,16 +47,23 @@ static void clean_detail(struct tracer_run *run)
 	memcpy(run->detail, text, sizeof(text));
 }
 
-/* The clock model at assembly may put the window's end after what was gathered. */
-static void report_cut_end(struct capture *c)
+/* Whether all of the window was gathered, though the model at assembly puts its end so much after what was. At an edge
+ * that is no loss if the window was over: the edge decides, and the next window goes on there. */
+static bool has_whole_window(const struct capture *c, int64_t missing_ns)
 {
 	const struct window_edges none = { 0 };
+	bool in_bound = missing_ns <= assemble_bound_ns(&c->clock, c->t0_ns, c->t1_ns, &none);
+
+	return c->edges.from.session_ns ? c->was_over || in_bound : c->was_over && in_bound;
+}
+
+static void report_cut_end(struct capture *c)
+{
 	int64_t t1_raw_ns = clock_model_raw_of_session(&c->clock, c->t1_ns);
 	int64_t missing_ns = t1_raw_ns - c->gathered_raw_ns;
 
 	if (!c->was_calibrated || !c->clock.calibrated || missing_ns <= 0 ||
-	    (c->gathered_past_end &&
-	     missing_ns <= assemble_bound_ns(&c->clock, c->t0_ns, c->t1_ns, &none)))
+	    has_whole_window(c, missing_ns))
 		return;
 	for (size_t i = 0; i < c->n_runs; i++) {
 		struct tracer_run *run = &c->runs[i].run;

@@ -192,6 +192,21 @@ static void test_known_too_late(void)
 	rig_down(&g);
 }
 
+/* The window was over whatever its end is within the bound, and the ring had all of it. The next model puts the end
+ * beyond the edge: that is no loss. */
+static void test_over_within_the_bound(void)
+{
+	const struct capture_report *report;
+	int64_t t1_raw_ns;
+	struct rig g;
+
+	rig_up(&g, 60 * NS_PER_MS);
+	report = capture(&g, true, &t1_raw_ns);
+	CHECK(t1_raw_ns - fake_counts.t1_raw_ns > 20 * NS_PER_MS);
+	CHECK_STR(report->state, "ok");
+	rig_down(&g);
+}
+
 static void mark_step(struct rig *g, int64_t raw_ns, int step)
 {
 	char text[32];
@@ -241,5 +256,6 @@ int main(void)
 	test_times_of_steps_are_session_times();
 	test_asked_first();
 	test_known_too_late();
+	test_over_within_the_bound();
 	return 0;
 }
