@@ -216,8 +216,10 @@ static void set_headers(struct transfer *t)
 {
 	for (const char *const *h = t->req->headers; h && *h; h++)
 		t->headers = curl_slist_append(t->headers, *h);
-	/* Many stores ignore "Expect", which costs a second; and a type that curl adds is not signed. */
+	/* Many stores ignore "Expect", which costs a second; and a type that curl adds is not signed. "Accept" of anything is
+	 * what a request without it means. */
 	t->headers = curl_slist_append(t->headers, "Expect:");
+	t->headers = curl_slist_append(t->headers, "Accept:");
 	curl_easy_setopt(t->curl, CURLOPT_HTTPHEADER, t->headers);
 }
 

@@ -34,7 +34,7 @@ int cloud_page_add(struct cloud_page *page, struct cloud_listed **out, struct er
 /* The elements of one kind of listing. */
 struct page_names {
 	const char *root, *item; /* paths */
-	const char *key, *size, *tag, *modified; /* below an item */
+	const char *key, *size, *modified; /* below an item */
 	bool key_is_encoded; /* %XX */
 	int64_t (*read_time)(const char *text);
 	const char *next; /* below the root */
@@ -47,7 +47,6 @@ static const struct page_names s3_names = {
 	"ListBucketResult/Contents",
 	"Key",
 	"Size",
-	"ETag",
 	"LastModified",
 	true,
 	iso_time_read,
@@ -60,7 +59,6 @@ static const struct page_names az_names = {
 	"EnumerationResults/Blobs/Blob",
 	"Name",
 	"Properties/Content-Length",
-	"Properties/Etag",
 	"Properties/Last-Modified",
 	false,
 	http_time_read,
@@ -94,8 +92,6 @@ static int on_member(const struct page_names *names, struct cloud_listed *item, 
 		return set_key(item, text, names->key_is_encoded, e);
 	if (!strcmp(name, names->size) && !cloud_read_u64(text, &item->st.size))
 		return err_set(e, ERR_PEER, "a size that is no number");
-	if (!strcmp(name, names->tag))
-		cloud_copy_tag(item->st.tag, text);
 	if (!strcmp(name, names->modified))
 		item->st.modified_ns = cloud_time_ns(names->read_time(text));
 	return 0;

@@ -138,6 +138,7 @@ static int list_entry(struct listing *l, int folder, char *name, struct err *e)
 		rc = list_subfolder(l, folder, name, e);
 		l->len = outer;
 	} else if (!folder_stat(folder, name, &st)) {
+		*st.tag = '\0';
 		l->stopped = !l->request->each(l->request->arg, l->key, &st);
 	}
 	return rc;

@@ -13,7 +13,6 @@ static int read_stat(struct store_stat *st, const json_t *o, struct err *e)
 {
 	if (!cloud_read_u64(json_get_text(o, "size"), &st->size))
 		return err_set(e, ERR_PEER, "an object without a size");
-	cloud_copy_tag(st->tag, json_get_text(o, "generation"));
 	st->modified_ns = cloud_time_ns(iso_time_read(json_get_text(o, "updated")));
 	return 0;
 }
@@ -58,7 +57,7 @@ int gs_object_read(struct cloud_answer *a, const void *data, size_t len, struct 
 	if (!rc) {
 		a->length = st.size;
 		a->modified_ns = st.modified_ns;
-		memcpy(a->tag, st.tag, sizeof(a->tag));
+		cloud_copy_tag(a->tag, json_get_text(o, "generation"));
 		a->has_crc32c = read_crc32c(json_get_text(o, "crc32c"), &a->crc32c);
 		snprintf(a->nonce, sizeof(a->nonce), "%s",
 			 json_get_text(json_object_get(o, "metadata"), "tutti-put"));

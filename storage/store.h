@@ -49,7 +49,8 @@ struct store;
 struct store_stat {
 	uint64_t size;
 	int64_t modified_ns; /* Unix time */
-	char tag[STORE_TAG_MAX + 1]; /* opaque; changes when a put changes the bytes */
+	/* opaque; changes when a put changes the bytes; empty in a listing */
+	char tag[STORE_TAG_MAX + 1];
 	bool has_crc32c; /* store_stat() of an object that was put by a grant */
 	uint32_t crc32c; /* of its bytes, as the grant has it */
 };

@@ -186,7 +186,7 @@ static int send_list(struct cloud *c, const struct cloud_call *call, struct clou
 
 	gs_client_url(client_of(c), NULL, &url);
 	buf_add_str(&url, "?maxResults=1000&prettyPrint=false"
-			  "&fields=items(name,size,updated,generation),nextPageToken");
+			  "&fields=items(name,size,updated),nextPageToken");
 	add_parameter(&url, "prefix", call->prefix);
 	if (call->page)
 		add_parameter(&url, "pageToken", call->page);

@@ -254,6 +254,7 @@ static bool next_listed(struct store_mem *s, const char *prefix, const char *aft
 	if (found) {
 		snprintf(key, STORE_KEY_MAX + 1, "%s", s->objects[i]->key);
 		*st = s->objects[i]->st;
+		*st->tag = '\0';
 	}
 	pthread_mutex_unlock(&s->lock);
 	return found;

@@ -131,8 +131,10 @@ json_t *capture_planned_host_json(const struct capture_host *h)
 	json_put_text(o, "host", h->name);
 	json_put_text(o, "instance", instance);
 	json_put_text(o, "state", host_states[h->state]);
-	json_put_text(o, "reason", h->reason);
-	json_put_text(o, "detail", h->detail);
+	if (*h->reason)
+		json_put_text(o, "reason", h->reason);
+	if (*h->detail)
+		json_put_text(o, "detail", h->detail);
 	if (h->t0_ns)
 		json_put_int(o, "t0_ns", h->t0_ns);
 	return o;

@@ -119,10 +119,12 @@ int capture_record_json(struct capture *c, json_t **out, struct err *e)
 		return rc;
 	*out = json_object();
 	json_put_int(*out, "revision", c->revision);
+	if (end) {
+		json_put(*out, "end", end);
+		return 0;
+	}
 	json_put(*out, "plan", plan_json(c));
 	json_put(*out, "hosts", hosts_json(c));
-	if (end)
-		json_put(*out, "end", end);
 	return 0;
 }
 

@@ -16,6 +16,18 @@
 /* Keys that are removed after one look at who owns the session: some stores remove one after the other. */
 #define REMOVE_BATCH 100
 
+static const json_t *document_of(const json_t *record)
+{
+	return json_object_get(json_object_get(record, "end"), "document");
+}
+
+const json_t *ledger_hosts(const json_t *record)
+{
+	const json_t *hosts = json_object_get(record, "hosts");
+
+	return hosts ? hosts : json_object_get(document_of(record), "hosts");
+}
+
 /* ---- removal ---- */
 
 /* An end that is being carried out: of the session of `record`. `owner` is NULL until `record` is in the
@@ -89,7 +101,7 @@ int session_remove_orphans(struct store *s, const char *session, const char *run
 /* Finds files of the record's hosts that the manifest does not name. Both objects have names as keys. */
 struct unlisted {
 	json_t *named; /* the files that the manifest names */
-	json_t *hosts; /* of the record; NULL = all hosts */
+	json_t *hosts; /* ledger_hosts(); NULL = all hosts */
 	struct session_keys found; /* files of these hosts that are not named */
 };
 
@@ -131,7 +143,7 @@ static json_t *names_of_files(const json_t *manifest)
 
 static json_t *names_of_hosts(const json_t *record)
 {
-	const json_t *hosts = json_object_get(record, "hosts");
+	const json_t *hosts = ledger_hosts(record);
 	json_t *names = json_object();
 
 	for (size_t i = 0; i < json_array_size(hosts); i++) {
@@ -231,11 +243,6 @@ static int undo_retry(const struct end *end, struct err *e)
 static bool is_retry(const json_t *record)
 {
 	return json_get_int(record, "revision") > 1;
-}
-
-static const json_t *document_of(const json_t *record)
-{
-	return json_object_get(json_object_get(record, "end"), "document");
 }
 
 static bool is_tidy(const json_t *record)

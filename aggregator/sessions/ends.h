@@ -22,6 +22,9 @@ struct store;
 
 bool ledger_has_end(const json_t *record);
 
+/* The record's hosts, or, where an end has them in its document alone, those; maybe packed, NULL if there are none. */
+const json_t *ledger_hosts(const json_t *record);
+
 /* True for every end but "committed". */
 bool ledger_end_removes_files(const json_t *record);
 

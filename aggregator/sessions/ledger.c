@@ -114,6 +114,8 @@ static int make_record(struct ledger_job *job)
 		return rc;
 	job->record = json_copy(job->head);
 	json_object_update(job->record, made);
+	if (ledger_has_end(job->record))
+		json_put_int(job->record, "version", LEDGER_END_VERSION);
 	json_decref(made);
 	return 0;
 }
@@ -251,7 +253,7 @@ static void job_free(struct jobs *jobs, struct ledger_job *job)
 {
 	if (job->change.make)
 		job->change.release(job->change.arg);
-	if (json_array_size(json_object_get(job->record, "hosts")) > LOOP_HOSTS)
+	if (json_array_size(ledger_hosts(job->record)) > LOOP_HOSTS)
 		jobs_work(jobs, run_free, done_free, job);
 	else
 		run_free(job);

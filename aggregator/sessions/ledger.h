@@ -30,8 +30,8 @@ struct session_store;
 /*
  * Makes a record: an object with the members of docs/schema/ledger.schema.json but "version", "session",
  * "run" and "owner", a new reference; hosts may be packed (json/packed.h). Called on a worker, with access to
- * `arg` only; called again after a failure. A record with "end" is the last one: after it is written the end
- * is carried out and the ledger is removed.
+ * `arg` only; called again after a failure. A record with "end" is the last one, and has no plan and no hosts: after
+ * it is written the end is carried out and the ledger is removed.
  */
 struct ledger_change {
 	int (*make)(void *arg, json_t **record, struct err *e);

@@ -105,14 +105,15 @@ static int get_record(struct store *s, const char *key, json_t **record, struct 
 	if (rc)
 		return rc;
 	version = json_get_int(*record, "version");
-	if (version == LEDGER_VERSION)
+	if (version >= LEDGER_VERSION && version <= LEDGER_END_VERSION)
 		return 0;
 	json_decref(*record);
 	*record = NULL;
-	return err_set(e, ERR_UNSUPPORTED,
-		       "%s has version %" PRId64
-		       " of the format, and this aggregator reads version %d: it is left as it is",
-		       key, version, LEDGER_VERSION);
+	return err_set(
+		e, ERR_UNSUPPORTED,
+		"%s has version %" PRId64
+		" of the format, and this aggregator reads up to version %d: it is left as it is",
+		key, version, LEDGER_END_VERSION);
 }
 
 static int load_highest(struct store *s, const struct session_keys *found, json_t **record,

@@ -20,7 +20,10 @@
 #include "aggregator/sessions/sessions_impl.h"
 #include "base/err.h"
 
-#define LEDGER_VERSION 1
+/* A record has the first version that can read it: an aggregator of an earlier release beside this one goes on with what
+ * is under way, and leaves an end alone whose hosts it would miss. */
+#define LEDGER_VERSION	   1
+#define LEDGER_END_VERSION 2 /* an end whose plan and hosts are in its document alone */
 
 struct store;
 

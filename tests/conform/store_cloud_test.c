@@ -25,7 +25,7 @@ static struct store *open_store(const char *url)
 
 static bool add_key(void *arg, const char *key, const struct store_stat *st)
 {
-	CHECK(st->size > 0 && *st->tag);
+	CHECK(st->size > 0 && !*st->tag);
 	buf_addf(arg, "%s ", key);
 	return true;
 }

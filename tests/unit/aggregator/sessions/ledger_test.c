@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "aggregator/sessions/ends.h"
 #include "aggregator/sessions/ledger_record.h"
 #include "aggregator/sessions/session_store.h"
 #include "base/jobs.h"
@@ -84,6 +85,7 @@ static void on_ended(void *arg, const json_t *record, const void *made_of)
 	CHECK(c->bed == b && c->end);
 
 	CHECK(json_object_get(record, "end"));
+	CHECK_EQ(json_get_int(record, "version"), LEDGER_END_VERSION);
 	b->ended++;
 }
 
@@ -145,6 +147,8 @@ static int64_t stored(struct bed *b, unsigned int *n)
 
 	CHECK_OK(ledger_load(b->sessions.store, NAME, &record, n, &e), e);
 	revision = json_get_int(record, "revision");
+	CHECK_EQ(json_get_int(record, "version"),
+		 ledger_has_end(record) ? LEDGER_END_VERSION : LEDGER_VERSION);
 	CHECK_STR(json_get_text(record, "session"), NAME);
 	CHECK_STR(json_get_text(json_object_get(record, "owner"), "nonce"), b->sessions.nonce);
 	json_decref(record);

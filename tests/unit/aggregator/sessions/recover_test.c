@@ -61,6 +61,19 @@ static json_t *record_of(const char *nonce, const char *end, int revision)
 	return o;
 }
 
+/* The same as it is written now: its hosts are in its document alone. */
+static json_t *end_of(const char *end, int revision)
+{
+	json_t *o = record_of("x", end, revision);
+	json_t *document = json_object_get(json_object_get(o, "end"), "document");
+
+	json_array_append_new(json_object_get(document, "hosts"), json_pack("{s:s}", "host", "b"));
+	json_put_int(o, "version", LEDGER_END_VERSION);
+	json_object_del(o, "plan");
+	json_object_del(o, "hosts");
+	return o;
+}
+
 static int put_record(struct store *s, json_t *record_taken, unsigned int *n, struct err *e)
 {
 	int rc = ledger_put(s, NAME, record_taken, n, e);
@@ -319,15 +332,16 @@ static void test_carried_on(void)
 	store_free(s);
 }
 
-static void test_committed(void)
+static void check_committed(json_t *record_taken, const char *line)
 {
 	struct store *s = store_open_faulty();
+	char expected[2000];
 
 	put_file(s, "a");
 	put_file(s, "a~2"); /* of uploads that failed */
 	put_file(s, "b");
 	put_file(s, "other"); /* no host of this session */
-	leave(s, record_of("x", "committed", 1));
+	leave(s, record_taken);
 	/* The store fails at each step once. */
 	for (int i = 0; i < 8; i++) {
 		char rules[60];
@@ -342,12 +356,20 @@ static void test_committed(void)
 	}
 	store_set_rules(s, "");
 	CHECK(!recover(s));
-	CHECK_STR(keys(s), "profiles/r/plugins/profile/" NAME "/a.xplane.pb "
-			   "profiles/r/plugins/profile/" NAME "/other.xplane.pb "
-			   "tutti/index/79738878/87/9999-" NAME LINE
-			   " tutti/runs/r/79738878/87/9999-" NAME LINE " tutti/sessions/" NAME
-			   "/manifest.json");
+	snprintf(expected, sizeof(expected),
+		 "profiles/r/plugins/profile/" NAME "/a.xplane.pb "
+		 "profiles/r/plugins/profile/" NAME "/other.xplane.pb "
+		 "tutti/index/79738878/87/9999-" NAME "%s"
+		 " tutti/runs/r/79738878/87/9999-" NAME "%s tutti/sessions/" NAME "/manifest.json",
+		 line, line);
+	CHECK_STR(keys(s), expected);
 	store_free(s);
+}
+
+static void test_committed(void)
+{
+	check_committed(record_of("x", "committed", 1), LINE);
+	check_committed(end_of("committed", 1), "~1~5.0.2.0.0.0.0~r");
 }
 
 static void test_failed(void)
@@ -381,6 +403,10 @@ static void test_retry(void)
 	CHECK_EQ(json_get_int(json_object_get(left, "manifest"), "revision"), 1);
 	json_decref(left);
 	leave(s, record_of("x", "cancelled", 2));
+	CHECK(!recover(s));
+	CHECK(strstr(keys(s), "/a.xplane.pb") && !strstr(keys(s), "/b.xplane.pb"));
+	put_file(s, "b");
+	leave(s, end_of("cancelled", 2));
 	CHECK(!recover(s));
 	CHECK(strstr(keys(s), "/a.xplane.pb") && !strstr(keys(s), "/b.xplane.pb"));
 	CHECK(strstr(keys(s), "manifest.json") && !strstr(keys(s), "ledger"));
