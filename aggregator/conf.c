@@ -261,10 +261,10 @@ static int check_enrolment(const struct aggregator_conf *conf, struct err *e)
 		return err_set(e, ERR_INVALID,
 			       "enrol and ca: agents' certificates are of one authority, "
 			       "give one of the two");
-	if (conf_is_set(conf->replica))
+	if (conf_is_set(conf->replica) && !conf_is_set(conf->enrol_cert))
 		return err_set(e, ERR_INVALID,
-			       "enrol and replica: replicas do not share an authority yet; "
-			       "give them --ca");
+			       "enrol and replica: all replicas need the same authority; give each "
+			       "its --enrol-cert and --enrol-key");
 	return 0;
 }
 

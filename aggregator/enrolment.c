@@ -23,6 +23,7 @@ int aggregator_open_enrolment(struct aggregator *agg, struct err *e)
 		.jobs = &agg->jobs,
 		.audit = agg->audit,
 		.folder = conf->enrol,
+		.store = agg->replica ? agg->store.store : NULL,
 		.cluster = conf_is_set(conf->enrol_audience) ? &cluster : NULL,
 		.cert_file = conf_is_set(conf->enrol_cert) ? conf->enrol_cert : NULL,
 		.key_file = conf_is_set(conf->enrol_key) ? conf->enrol_key : NULL,

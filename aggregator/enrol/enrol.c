@@ -470,7 +470,7 @@ int enrol_new(struct enrol **out, const struct enrol_env *env, struct err *e)
 	if (!rc && env->cluster)
 		rc = nodes_new(&en->nodes, env->cluster, e);
 	if (!rc)
-		rc = records_open(&en->records, env->jobs, path, e);
+		rc = records_open(&en->records, env->jobs, path, env->store, e);
 	free(path);
 	if (rc) {
 		err_prefix(e, "enrol");

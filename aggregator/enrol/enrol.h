@@ -21,6 +21,7 @@ struct jobs;
 struct nodes_env;
 struct rpc_events;
 struct rpc_verifier;
+struct store;
 
 #define ENROL_PATH	  "/tutti.v1.Enrol/Enrol"
 #define ENROL_TOKEN_BYTES 76 /* of a join token, with its NUL */
@@ -30,6 +31,8 @@ struct enrol_env {
 	struct jobs *jobs;
 	struct audit *audit; /* NULL = none */
 	const char *folder; /* of the authority; made if it is missing */
+	struct store *
+		store; /* has what the authority remembers, for all replicas; NULL = the folder has it */
 	const char *cert_file,
 		*key_file; /* of an authority that is given; NULL = it is in the folder */
 	int64_t life_ns; /* of a certificate */

@@ -7,12 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <unistd.h>
 
 #include <jansson.h>
 
+#include "aggregator/enrol/records_place.h"
 #include "base/buf.h"
-#include "base/file.h"
 #include "base/hex.h"
 #include "base/jobs.h"
 #include "base/mem.h"
@@ -22,7 +21,6 @@
 #include "net/digest.h"
 #include "proto/names.h"
 
-#define FILE_BYTES    ((size_t)16 << 20)
 #define KEPT_AFTER_S  (7 * 86400) /* a token that has ended is named as such for so long */
 #define TOKEN_RANDOM  32
 #define ANY_USES_LEFT (-1)
@@ -48,13 +46,15 @@ STAILQ_HEAD(savings, saving);
 struct records {
 	struct jobs *jobs;
 	char *path;
+	struct records_place
+		place; /* the worker's while there is a batch, as `text`, `rc` and `e` */
 	uint64_t epoch;
 	struct revoked *revoked; /* by name */
 	size_t n_revoked;
 	struct token *tokens; /* the oldest first */
 	size_t n_tokens;
 	struct savings waiting, batch; /* the batch is being written */
-	struct buf text; /* the worker's while there is a batch, as the next two */
+	struct buf text;
 	int rc;
 	struct err e;
 };
@@ -164,14 +164,14 @@ static int load(struct records *r, struct err *e)
 {
 	struct buf text = BUF_INIT;
 	json_t *doc = NULL;
-	int rc = file_load(r->path, FILE_BYTES, &text, e);
+	int rc = records_place_load(&r->place, &text, e);
 
-	if (!rc)
+	if (!rc && text.len)
 		rc = json_parse(&doc, text.data, text.len, e);
-	if (!rc && from_json(r, doc))
+	if (!rc && doc && from_json(r, doc))
 		rc = err_set(e, ERR_INVALID,
 			     "%s is damaged: whoever was revoked in it would be let in again",
-			     r->path);
+			     r->place.store ? "the record in the store" : r->path);
 	json_decref(doc);
 	buf_release(&text);
 	return rc;
@@ -181,7 +181,7 @@ static void run_batch(void *arg)
 {
 	struct records *r = arg;
 
-	r->rc = file_replace(r->path, 0600, r->text.data, r->text.len, &r->e);
+	r->rc = records_place_save(&r->place, &r->text, &r->e);
 }
 
 static void begin_batch(struct records *r);
@@ -222,17 +222,19 @@ void records_save(struct records *r, records_fn fn, void *arg)
 
 /* ---- life ---- */
 
-int records_open(struct records **out, struct jobs *jobs, const char *path, struct err *e)
+int records_open(struct records **out, struct jobs *jobs, const char *path, struct store *store,
+		 struct err *e)
 {
 	struct records *r = xcalloc(1, sizeof(*r));
 	int rc;
 
 	r->jobs = jobs;
 	r->path = xstrdup(path);
+	r->place = (struct records_place){ .path = r->path, .store = store };
 	r->epoch = 1;
 	STAILQ_INIT(&r->waiting);
 	STAILQ_INIT(&r->batch);
-	rc = access(path, F_OK) ? 0 : load(r, e);
+	rc = load(r, e);
 	if (rc)
 		records_free(r);
 	else

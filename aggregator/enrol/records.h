@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an authority remembers, in one file: its epoch, the hosts that are revoked, and the join tokens that it has given.
+ * What an authority remembers, in one document: its epoch, the hosts that are revoked, and the join tokens that it has given.
  * Of a token it has the digest only. A change holds at once; it is durable when records_save() says so, and changes that come
  * together are written together. Private to enrol/. Loop thread.
  */
@@ -15,15 +15,17 @@
 
 struct jobs;
 struct records;
+struct store;
 
 #define RECORDS_TOKENS_MOST  1000 /* join tokens: those that have ended, or are used up, make room */
 #define RECORDS_REVOKED_MOST 20000 /* hosts, with those that were lifted in this epoch */
 #define RECORDS_TOKEN_BEGIN  "tutti-join-" /* what each join token begins with */
 #define RECORDS_TOKEN_BYTES  (sizeof(RECORDS_TOKEN_BEGIN) + 64) /* with its NUL */
 
-/* Blocks. ERR_INVALID for a file that is not of this kind. Without a file: epoch 1, and nothing else. */
+/* In the file `path`, or in `store` where there are several aggregators (records_place.h); NULL = in the file. Blocks. ERR_INVALID for what is
+ * not of this kind. Where there is nothing yet: epoch 1, and nothing else. */
 MUST_CHECK int records_open(struct records **out, struct jobs *jobs, const char *path,
-			    struct err *e);
+			    struct store *store, struct err *e);
 void records_free(struct records *r); /* all jobs are done; NULL is fine */
 
 /* Writes what has changed; fn is called once, later: `why` is NULL once it is durable. */

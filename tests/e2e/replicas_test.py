@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 
+from lib.certs import make_ca
 from lib.cluster import SLOW, Cluster, main, wait_until
 from lib.replicas import HOSTS, LEASE_S, Replicas, can_be_elsewhere
 
@@ -183,4 +184,32 @@ def test_command_over_takeover():
         assert code == 0 and doc["state"] == "committed" and {h["state"] for h in doc["hosts"]} == {"complete"}, (done, c.stderr)
 
 
-main(test_follower_reads, test_command_over_takeover, test_stop_hands_over, test_other_machine, test_takeover)
+def test_enrolment():
+    """Replicas of one authority: the next leader knows which hosts the one before revoked, and which tokens were used."""
+    with Cluster() as c:
+        make_ca(c.dir, "ca")
+        given = ("--enrol-cert", c.dir / "ca.crt", "--enrol-key", c.dir / "ca.key")
+        r = Replicas(c, flags=lambda name: ("--enrol", c.dir / f"{name}-authority", *given), agents=())
+        token = c.dir / "join"
+        token.write_text(c.tutti("token", "create", "--uses", "3", "--json", check=0)[1]["token"])
+        token.chmod(0o600)
+        shown = ("--ca", c.dir / "ca.crt", "--enrol-token", token)
+        for host in HOSTS:
+            r.agent(host, *shown)
+        c.wait_hosts(len(HOSTS))
+        assert c.tutti("revoke", "b", "--json")[0] == 0
+        former = r.lead
+        c.kill(former)
+        r.wait_leader(other_than=former)
+        wait_until("host a", lambda: c.hosts().get("a", {}).get("state") == "connected", 60)
+        wait_until("a refusal", lambda: "the host 'b' is revoked" in c.log(r.lead), 60)
+        r.agent("c", *shown)
+        wait_until("host c", lambda: c.hosts().get("c", {}).get("state") == "connected", 60)
+        r.agent("d", *shown)
+        wait_until("another refusal", lambda: "this join token is used up" in c.log(r.lead), 60)
+        assert {h for h, doc in c.hosts().items() if doc["state"] == "connected"} == {"a", "c"}, c.hosts()
+        assert len(list((c.store / "tutti/enrol").glob("[!.]*"))) == 1
+        assert not (c.dir / "one-authority/records.json").exists()
+
+
+main(test_enrolment, test_follower_reads, test_command_over_takeover, test_stop_hands_over, test_other_machine, test_takeover)

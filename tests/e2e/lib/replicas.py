@@ -37,23 +37,28 @@ OPENER = urllib.request.build_opener(NoRedirect)
 class Replicas:
     """Two replicas of the cluster `c`; `lead` is the name of the one that leads, whose HTTP the cluster asks."""
 
-    def __init__(self, c, machines=False):
-        """`machines`: the second one has the clocks of another machine."""
-        self.c, self.lead, self.machines = c, None, machines
+    def __init__(self, c, machines=False, flags=lambda name: (), agents=HOSTS):
+        """`machines`: the second one has the clocks of another machine. `flags`: more settings of a replica."""
+        self.c, self.lead, self.machines, self.flags = c, None, machines, flags
         self.ports = {name: (free_port(), free_port(), free_port(socket.SOCK_DGRAM)) for name in ("one", "two")}
         for name in self.ports:
             self.start(name)
             self.wait_leader()
-        for host in HOSTS:
-            c.agent(host, "--tracers", "metrics", "--aggregator", ",".join(f"127.0.0.1:{grpc}" for _, grpc, _ in self.ports.values()))
-        c.wait_hosts(len(HOSTS))
+        for host in agents:
+            self.agent(host)
+        if agents:
+            c.wait_hosts(len(agents))
+
+    def agent(self, host, *flags):
+        self.c.agent(host, "--tracers", "metrics", "--aggregator", ",".join(f"127.0.0.1:{grpc}" for _, grpc, _ in self.ports.values()), *flags)
 
     def start(self, name):
         http, grpc, probe = self.ports[name]
         prefix = ELSEWHERE if self.machines and name == "two" else ()
         self.c.start(name, [*prefix, BIN / "tutti-aggregator", "--store", f"file://{self.c.store}", "--http", f"127.0.0.1:{http}", "--grpc", f"127.0.0.1:{grpc}",
                             "--probe", f"127.0.0.1:{probe}", "--spool", self.c.dir / f"{name}-spool", "--grace", f"{30 * SLOW:g}s", "--replica", name,
-                            "--replica-url", self.url(name), "--lease", f"{LEASE_S * SLOW:g}s"])
+                            "--replica-url", self.url(name), "--lease", f"{LEASE_S * SLOW:g}s",
+                            *self.flags(name)])
 
     def url(self, name):
         return f"http://127.0.0.1:{self.ports[name][0]}"

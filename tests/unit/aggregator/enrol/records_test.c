@@ -7,6 +7,7 @@
 
 #include "base/jobs.h"
 #include "base/mem.h"
+#include "storage/store.h"
 #include "tests/lib/check.h"
 #include "tests/lib/temp_dir.h"
 
@@ -14,13 +15,14 @@
 
 static struct jobs jobs;
 static char *path;
+static struct store *store; /* NULL: the records are in the file */
 
 static struct records *open_records(void)
 {
 	struct records *r;
 	struct err e;
 
-	CHECK_OK(records_open(&r, &jobs, path, &e), e);
+	CHECK_OK(records_open(&r, &jobs, path, store, &e), e);
 	return r;
 }
 
@@ -163,10 +165,97 @@ static void test_epoch(void)
 	records_free(r);
 }
 
+/* ---- in the store of several aggregators ---- */
+
+static void save(struct records *r)
+{
+	int n_saved = 0;
+
+	records_save(r, on_saved, &n_saved);
+	jobs_drain(&jobs);
+	CHECK_EQ(n_saved, 1);
+}
+
+/* A former leader that was frozen still saves what it knew: it replaces nothing. Nor does the leader that finds its number taken lose
+ * what it says. */
+static void test_former_leader(void)
+{
+	struct records *former, *leader;
+	struct err e;
+
+	if (!store)
+		return;
+	former = open_records();
+	leader = open_records();
+	CHECK_OK(records_revoke(leader, "host-a", &e), e);
+	save(leader);
+	save(leader);
+	records_next_epoch(former);
+	save(former);
+	CHECK_OK(records_revoke(leader, "host-b", &e), e);
+	leader = reopen(leader);
+	CHECK_EQ(records_epoch(leader), 1);
+	CHECK_EQ(records_check_host(leader, "host-a", NULL), ERR_DENIED);
+	CHECK_EQ(records_check_host(leader, "host-b", NULL), ERR_DENIED);
+	records_free(former);
+	records_free(leader);
+}
+
+static bool count_object(void *arg, const char *key, const struct store_stat *st)
+{
+	int *n = arg;
+
+	(void)key;
+	(void)st;
+	++*n;
+	return true;
+}
+
+static void test_one_object_is_left(void)
+{
+	int n = 0;
+	const struct store_list list = { .prefix = "tutti/enrol/",
+					 .each = count_object,
+					 .arg = &n,
+					 .deadline_mono_ns = STORE_NO_DEADLINE };
+	struct records *r = open_records();
+	struct err e;
+
+	for (int i = 0; store && i < 3; i++)
+		save(r);
+	if (store) {
+		CHECK_OK(store_list(store, &list, &e), e);
+		CHECK_EQ(n, 1);
+	}
+	records_free(r);
+}
+
+/* One aggregator's file is not forgotten when it becomes one of several. */
+static void test_file_beside_an_empty_store(void)
+{
+	struct store *several = store;
+	struct records *r;
+	struct err e;
+
+	if (!several)
+		return;
+	store = NULL;
+	r = open_records();
+	save(r);
+	records_free(r);
+	store = several;
+	CHECK_EQ(records_open(&r, &jobs, path, store, &e), ERR_INVALID);
+}
+
 int main(void)
 {
-	static void (*const tests[])(void) = { test_full_of_live, test_useless_make_room,
-					       test_revoked, test_epoch };
+	static void (*const tests[])(void) = { test_full_of_live,
+					       test_useless_make_room,
+					       test_revoked,
+					       test_epoch,
+					       test_former_leader,
+					       test_one_object_is_left,
+					       test_file_beside_an_empty_store };
 	const char *dir = temp_dir();
 	struct err e;
 
@@ -175,6 +264,11 @@ int main(void)
 	for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {
 		remove(path);
 		tests[i]();
+		remove(path);
+		CHECK_OK(store_open(&store, "mem://records", &e), e);
+		tests[i]();
+		store_free(store);
+		store = NULL;
 	}
 	loop_free(jobs.loop);
 	free(path);
