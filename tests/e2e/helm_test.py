@@ -16,6 +16,8 @@ VALUES = {  # of the base and of each overlay
     "overlays/dev": {"store.volume": "", "store.emptyDir": "4Gi", "images.pullPolicy": "Never"},
     "overlays/enrol": {"enrol.secret": "tutti-authority"},
     "overlays/gpu": {"gpu": "true"},
+    "overlays/monitor": {"metrics.secret": "tutti-metrics"},
+    "overlays/oidc": {"oidc.issuer": "https://id.example.com", "oidc.grants[0]": "tutti-admins=admin"},
 }
 
 
@@ -52,12 +54,15 @@ def test_same():
 
 def test_values():
     assert ("Namespace", "tutti") not in objects({"createNamespace": "false"})
+    both = objects({"enrol.secret": "a", "metrics.secret": "b", "oidc.issuer": "https://id"})["StatefulSet", "tutti-aggregator"]
+    args = both["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert {"--insecure", "--enrol=/var/lib/tutti/authority", "--http=0.0.0.0:7400", "--anonymous=none"} <= set(args), args
     other = objects({}, "profiling")
     spaces = {o["metadata"].get("namespace", "profiling") for o in other.values()}
     assert spaces == {"profiling"} and ("Namespace", "profiling") in other, spaces
     assert other["ClusterRoleBinding", "tutti-aggregator"]["subjects"][0]["namespace"] == "profiling"
     assert "--aggregator=tutti-aggregator.profiling.svc:7401" in other["DaemonSet", "tutti-agent"]["spec"]["template"]["spec"]["containers"][0]["args"]
-    for key, value in (("image", "x"), ("images.pullPolicy", "Sometimes"), ("store.url", "ftp://x"), ("store.volume", "much"), ("gpu", "2"), ("agent.cpu", "1")):
+    for key, value in (("image", "x"), ("images.pullPolicy", "Sometimes"), ("store.url", "ftp://x"), ("store.volume", "much"), ("gpu", "2"), ("agent.cpu", "1"), ("oidc.grants[0]", "all=root"), ("oidc.issuer", "http://x")):
         p = template({key: value})
         assert p.returncode and "values don't meet the specifications" in p.stderr, (key, p.stdout, p.stderr)
 

@@ -16,6 +16,7 @@ from lib.cluster import BIN
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy/kubernetes"
 OVERLAYS = [".", "base", *(f"overlays/{p.name}" for p in sorted((FOLDER / "overlays").iterdir()))]
+HTTP = {"overlays/oidc": "tutti.dev/ingress", "overlays/monitor": "tutti.dev/monitoring"}  # the label of the namespaces that reach HTTP
 CAPABILITIES = ["PERFMON", "BPF", "SYS_PTRACE", "SYSLOG", "DAC_READ_SEARCH"]
 
 
@@ -38,8 +39,18 @@ def render(overlay):
     return by_name
 
 
+def monitor_schema():
+    """Of a ServiceMonitor, which a cluster has of the Prometheus operator: the fields of the spec that the operator knows."""
+    crd = yaml.safe_load((ROOT / "tests/data/servicemonitors.yaml").read_text())
+    return kubernetes_schema.strict(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"])
+
+
 def check_schema(schema, objects):
     for (kind, name), o in objects.items():
+        if kind == "ServiceMonitor":
+            assert o["apiVersion"] == "monitoring.coreos.com/v1"
+            jsonschema.Draft7Validator(monitor_schema()).validate(o["spec"])
+            continue
         definition = schema["kinds"][f"{o['apiVersion']}/{kind}"]
         jsonschema.Draft7Validator({"$ref": kubernetes_schema.PREFIX + definition, "definitions": schema["definitions"]}).validate(o)
         if kind not in ("Namespace", "ClusterRole", "ClusterRoleBinding"):
@@ -114,16 +125,39 @@ def check_aggregator(objects, overlay):
     assert token["expirationSeconds"] <= 3600, token
     check_settings(container, "tutti-aggregator")
     assert ("--insecure" in container["args"]) == (overlay != "overlays/enrol")
-    # What others reach is what the Service and the NetworkPolicy name; HTTP is the pod's own.
-    assert "--http=127.0.0.1:7400" in container["args"]
+    # What others reach is what the Service and the NetworkPolicy name; HTTP is the pod's own, except where people or Prometheus reach it.
     ports = {(p["containerPort"], p.get("protocol", "TCP")) for p in container["ports"]}
-    assert ports == {(7401, "TCP"), (7403, "UDP")}
+    assert ports == {(7401, "TCP"), (7403, "UDP"), *({(7400, "TCP")} if overlay in HTTP else ())}
     service = objects["Service", "tutti-aggregator"]["spec"]
-    assert {(p["port"], p.get("protocol", "TCP")) for p in service["ports"]} == ports
+    assert {(p["port"], p.get("protocol", "TCP")) for p in service["ports"]} == {(7401, "TCP"), (7403, "UDP")}
     assert service["clusterIP"] == "None"
-    [rule] = objects["NetworkPolicy", "tutti-aggregator"]["spec"]["ingress"]
-    assert {(p["port"], p["protocol"]) for p in rule["ports"]} == ports
-    assert bool(o["spec"].get("volumeClaimTemplates")) == (overlay in (".", "base", "overlays/gpu", "overlays/enrol"))
+    rule, *more = objects["NetworkPolicy", "tutti-aggregator"]["spec"]["ingress"]
+    assert {(p["port"], p["protocol"]) for p in rule["ports"]} == {(7401, "TCP"), (7403, "UDP")}
+    if overlay in HTTP:
+        assert "--http=0.0.0.0:7400" in container["args"] and "--anonymous=none" in container["args"]
+        assert more == [{"from": [{"namespaceSelector": {"matchLabels": {HTTP[overlay]: "true"}}}], "ports": [{"port": 7400, "protocol": "TCP"}]}]
+    else:
+        assert "--http=127.0.0.1:7400" in container["args"] and not more
+    check_services(objects)
+    assert bool(o["spec"].get("volumeClaimTemplates")) == (overlay not in ("overlays/bucket", "overlays/dev"))
+
+
+def check_services(objects):
+    """What names a Service or one of its ports names one that is there."""
+    labels = objects["StatefulSet", "tutti-aggregator"]["spec"]["template"]["metadata"]["labels"]
+    ports = {p["name"] for p in objects["StatefulSet", "tutti-aggregator"]["spec"]["template"]["spec"]["containers"][0]["ports"]}
+    services = {name: o for (kind, name), o in objects.items() if kind == "Service"}
+    for o in services.values():
+        assert o["spec"]["selector"].items() <= labels.items() and {p["targetPort"] for p in o["spec"]["ports"]} <= ports, o
+    for (kind, _), o in objects.items():
+        if kind == "Ingress":
+            backend = o["spec"]["rules"][0]["http"]["paths"][0]["backend"]["service"]
+            assert backend["port"]["name"] in {p["name"] for p in services[backend["name"]]["spec"]["ports"]}
+            assert [o["spec"]["rules"][0]["host"]] == o["spec"]["tls"][0]["hosts"]
+            assert f"--http-host={o['spec']['rules'][0]['host']}" in objects["StatefulSet", "tutti-aggregator"]["spec"]["template"]["spec"]["containers"][0]["args"]
+        if kind == "ServiceMonitor":
+            [found] = [s for s in services.values() if o["spec"]["selector"]["matchLabels"].items() <= s["metadata"]["labels"].items()]
+            assert o["spec"]["endpoints"][0]["port"] in {p["name"] for p in found["spec"]["ports"]}
 
 
 def check_rights(objects):

@@ -6,8 +6,9 @@ import pathlib
 
 FILE = pathlib.Path(__file__).resolve().parents[2] / "data/kubernetes.schema.json"
 KINDS = (("", "v1", "Namespace"), ("", "v1", "ServiceAccount"), ("", "v1", "Service"), ("apps", "v1", "StatefulSet"), ("apps", "v1", "DaemonSet"),
-         ("policy", "v1", "PodDisruptionBudget"), ("networking.k8s.io", "v1", "NetworkPolicy"), ("rbac.authorization.k8s.io", "v1", "Role"),
-         ("rbac.authorization.k8s.io", "v1", "ClusterRole"), ("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding"))
+         ("policy", "v1", "PodDisruptionBudget"), ("networking.k8s.io", "v1", "NetworkPolicy"), ("networking.k8s.io", "v1", "Ingress"),
+         ("rbac.authorization.k8s.io", "v1", "Role"), ("rbac.authorization.k8s.io", "v1", "ClusterRole"),
+         ("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding"))
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 PREFIX = "#/definitions/"
 
