@@ -19,11 +19,11 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/write_behind.h"
 #include "storage/store.h"
 
 #define FOLDER_MODE 0700
 #define FILE_MODE   0600
-#define OUT_BYTES   ((size_t)1 << 20) /* written at once */
 
 /*
  * A view that is not complete is shown so long after the first byte, then each time that half as much time again has passed.
@@ -41,19 +41,11 @@ struct building {
 	struct view_file *f;
 	uint64_t before; /* bytes of the files before it */
 	int fd;
-	struct buf pending;
+	struct write_behind *out;
 	char *path;
 };
 
 /* ---- views that are not complete ---- */
-
-static int flush(struct building *b, struct err *e)
-{
-	int rc = file_write_all(b->fd, b->pending.data, b->pending.len, b->path, e);
-
-	buf_reset(&b->pending);
-	return rc;
-}
 
 /* The tracks of the file so far. Its blocks are mapped: they stay where they are when the file grows, gets its name, or goes. */
 static int open_part(struct building *b, const struct tvx_writer *w, struct view_index **out,
@@ -61,7 +53,7 @@ static int open_part(struct building *b, const struct tvx_writer *w, struct view
 {
 	struct view_index *part = view_index_new();
 	uint64_t blocks_len = 0;
-	int rc = flush(b, e);
+	int rc = write_behind_flush(b->out, e);
 
 	if (!rc)
 		rc = tvx_write_part(w, &part->tables, &blocks_len, e);
@@ -113,8 +105,7 @@ static int write_index(void *arg, const void *data, size_t len, struct err *e)
 {
 	struct building *b = arg;
 
-	buf_add(&b->pending, data, len);
-	return b->pending.len >= OUT_BYTES ? flush(b, e) : 0;
+	return write_behind_add(b->out, data, len, e);
 }
 
 static bool go_on(void *arg, uint64_t done)
@@ -140,16 +131,17 @@ static int build_index(struct building *b, const char *path, struct err *e)
 		rc = err_errno(e, "%s", b->path);
 		goto out;
 	}
+	b->out = write_behind_new(b->fd, b->path);
 	rc = tvx_build(&in, &how, &sink, e);
 	if (!rc)
-		rc = flush(b, e);
+		rc = write_behind_flush(b->out, e);
+	write_behind_free(b->out);
 	if (!rc && rename(b->path, path))
 		rc = err_errno(e, "%s", path);
 	if (rc)
 		unlink(b->path);
 	close(b->fd);
 out:
-	buf_release(&b->pending);
 	free(b->path);
 	return rc;
 }
