@@ -39,15 +39,18 @@ static void sort_flows(struct table *t)
 	free(out);
 }
 
-/* The footer has the number of flows; with it the tables and itself go to `out`. */
-static int write_tables(const struct tvx_writer *w, struct footer *foot, const struct xs_sink *out,
-			struct err *e)
+#define PARTS 9
+
+struct part {
+	const void *data;
+	size_t len;
+};
+
+static void list_parts(const struct tvx_writer *w, const struct footer *foot,
+		       struct part out[PARTS])
 {
 	static const uint8_t zeros[8];
-	const struct {
-		const void *data;
-		size_t len;
-	} parts[] = {
+	const struct part parts[PARTS] = {
 		{ w->planes.items, w->planes.n * sizeof(struct tvx_plane) },
 		{ w->tracks.items, w->tracks.n * sizeof(struct tvx_track) },
 		{ w->totals.items, w->totals.n * sizeof(struct tvx_total) },
@@ -58,8 +61,18 @@ static int write_tables(const struct tvx_writer *w, struct footer *foot, const s
 		{ w->names.text.data, w->names.text.len },
 		{ zeros, -w->names.text.len & 7 },
 	};
+
+	memcpy(out, parts, sizeof(parts));
+}
+
+/* The footer has the number of flows; with it the tables and itself go to `out`. */
+static int write_tables(const struct tvx_writer *w, struct footer *foot, const struct xs_sink *out,
+			struct err *e)
+{
+	struct part parts[PARTS];
 	int rc = 0;
 
+	list_parts(w, foot, parts);
 	foot->tables_at = w->at;
 	foot->source_bytes = w->source_bytes;
 	foot->string_bytes = w->names.text.len;
@@ -71,7 +84,7 @@ static int write_tables(const struct tvx_writer *w, struct footer *foot, const s
 	foot->n_names = w->names.n;
 	foot->version = TVX_VERSION;
 	memcpy(foot->magic, TVX_MAGIC, sizeof(foot->magic));
-	for (size_t i = 0; !rc && i < ARRAY_SIZE(parts); i++) {
+	for (size_t i = 0; !rc && i < PARTS; i++) {
 		if (!parts[i].len)
 			continue;
 		foot->tables_crc = crc32c(foot->tables_crc, parts[i].data, parts[i].len);
@@ -97,7 +110,13 @@ int tvx_write_part(const struct tvx_writer *w, struct buf *tables, uint64_t *blo
 {
 	struct footer foot = { .flows_left_out = w->flows_left_out + w->flows.n };
 	const struct xs_sink sink = xs_sink_buf(tables);
+	struct part parts[PARTS];
+	size_t bytes = sizeof(foot);
 
+	list_parts(w, &foot, parts);
+	for (size_t i = 0; i < PARTS; i++)
+		bytes += parts[i].len;
+	buf_reserve_all(tables, bytes);
 	*blocks_len = w->at;
 	return write_tables(w, &foot, &sink, e);
 }
