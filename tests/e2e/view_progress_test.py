@@ -202,21 +202,25 @@ def test_hostile():
 
 
 def test_page():
-    """The page draws what is there, goes on without moving the window, and says how far it is."""
+    """The page draws what is there, goes on without moving the window, and says how far it is. What it offers stays, and what was dismissed stays away."""
     if not shutil.which("chromedriver") or not shutil.which("chromium"):
         raise SkipTest("chromium and chromedriver are not installed")
     with Cluster() as c:
-        c.aggregator()
+        c.aggregator("--perfetto-url=http://127.0.0.1:1/")
         session = import_session(c, 1, 6 * COPIES)
         b = Browser(c, size="1280,900")
-        b.open(f"{c.url}/#/s/{session}")
+        b.open(f"{c.url}/#/s/{session}?perfetto=1")
         first = wait_until("the first tracks", lambda: b.run("return window.tutti.state()"))
         assert not first["complete"] and 0 < first["events"], first["events"]
         b.press("t", *"python3")
+        wait_until("the notices", lambda: "Not calibrated" in b.text("#v-notices") and "opens the window in Perfetto" in b.text("#v-notices"))
+        b.run("[...document.querySelectorAll('#v-notices p')].find(p => p.textContent.includes('Not calibrated')).querySelector('button').click()")
+        assert not b.run("return window.tutti.state().complete")
         seen = {first["events"]}
         while not (s := b.run("return window.tutti.state()"))["complete"]:
             seen.add(s["events"])
         last = wait_until("the tiles", lambda: (s := b.run("return window.tutti.state()"))["idle"] and not s["coarse"] and s)
+        assert "Not calibrated" not in b.text("#v-notices") and "opens the window in Perfetto" in b.text("#v-notices"), b.text("#v-notices")
         total = sum(t["events"] for *_, t in tracks(View(c, session).doc).values())
         assert last["events"] == total > first["events"] and not last["failure"], (last["events"], total)
         assert all(r["label"] == "python3" for r in last["rows"] if r["kind"] == "track"), "the filter is gone"

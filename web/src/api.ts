@@ -58,10 +58,16 @@ export const fileUrl = (session: string, file: string): string => `${root}sessio
 
 export const eventsUrl = `${root}events`;
 
-export async function api(path: string, options?: RequestInit): Promise<any> {
-  let answer = await send(path, options);
-  if (answer.status === 401 && await signIn()) answer = await send(path, options);
+/** As send(); who has not signed in is asked to. */
+export async function sendSignedIn(path: string, options?: RequestInit): Promise<Response> {
+  const answer = await send(path, options);
+  return answer.status === 401 && await signIn() ? send(path, options) : answer;
+}
+
+export async function bodyOf(answer: Response): Promise<any> {
   const body = await answer.json();
   if (!answer.ok) throw new Error(body.error || answer.statusText);
   return body;
 }
+
+export const api = async (path: string, options?: RequestInit): Promise<any> => bodyOf(await sendSignedIn(path, options));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Other viewers that the aggregator names: links to XProf; a window of Perfetto that gets a part of a session.
-import { api, send } from "./api";
+import { api } from "./api";
 import { bytes } from "./format";
 
 interface Viewers { perfetto: string; xprof: string }
@@ -21,14 +21,16 @@ export async function xprofAddress(session: string, run: string): Promise<string
   return xprof && within(xprof, `/?${new URLSearchParams({ run: run ? `${run}/${session}` : session, tag: "trace_viewer@" })}`);
 }
 
-export interface Part { session: string; build: string; t0_ns: number; fromPs: number; toPs: number }
+export interface Part {
+  session: string; t0_ns: number; fromPs: number; toPs: number;
+  fetch: (query: Record<string, string>, signal: AbortSignal) => Promise<Response>; // asks for the session's `trace`
+}
 
 /** The file is larger than what another viewer is given. */
 export class TooLarge extends Error {}
 
 async function fetchTrace(part: Part, signal: AbortSignal): Promise<ArrayBuffer> {
-  const query = new URLSearchParams({ build: part.build, from_ps: String(Math.round(part.fromPs)), to_ps: String(Math.round(part.toPs)) });
-  const answer = await send(`sessions/${part.session}/view/trace?${query}`, { signal });
+  const answer = await part.fetch({ from_ps: String(Math.round(part.fromPs)), to_ps: String(Math.round(part.toPs)) }, signal);
   if (answer.ok) return answer.arrayBuffer();
   const text = (await answer.json()).error;
   throw answer.status === 400 ? new TooLarge(text) : new Error(text);

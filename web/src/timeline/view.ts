@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The timeline of one session: its state, and what can be done to it. keys.ts and mouse.ts say how.
-import { api } from "../api";
+import { bodyOf, sendSignedIn } from "../api";
 import { byId, el } from "../dom";
 import { bytes, count, plural, span } from "../format";
 import { onTheme } from "../theme";
@@ -12,7 +12,7 @@ import { Flows } from "./flows";
 import { Keys } from "./keys";
 import { type Catalogue, LANE, Model, type Place, type Row } from "./model";
 import { Mouse } from "./mouse";
-import { noticesOf } from "./notices";
+import { Notices } from "./notices";
 import { type EventDoc, hide, type Jump, type SelectionDoc, showEvent, showSelected, showSelection } from "./panel";
 import { Search, type SearchFlags } from "./search";
 import { GROUP, Tiles } from "./tiles";
@@ -20,6 +20,7 @@ import { GROUP, Tiles } from "./tiles";
 type Tool = "select" | "pan" | "zoom" | "time";
 export const TOOLS: [Tool, string, string, string][] = [["select", "1", "!", "Select"], ["pan", "2", "@", "Pan"], ["zoom", "3", "#", "Zoom"], ["time", "4", "$", "Measure"]];
 const PERFETTO_EVENTS = 600_000;
+const STALE_MS = 5000, AGAIN_MS = 250;
 const MIN_SPAN_PS = 1000, AROUND_PS = 1e8, /* what is shown of an instant's surroundings */ ASKED_TRACKS = 700, NOTE_MS = 5000;
 const COLLECTIVE = "all-?reduce|all-?gather|reduce-?scatter|all-?to-?all|nccl", STEP = "^(train|step|ProfilerStep)";
 
@@ -38,6 +39,7 @@ export class View {
   private readonly base: string;
   private readonly off = new AbortController();
   private readonly keys: Keys;
+  private readonly notices = new Notices(() => this.resize());
   private readonly search: Search;
   private readonly asking = new Map<string, AbortController>(); // a new question of a kind ends the one before
   private asked = 0; // questions under way
@@ -84,7 +86,7 @@ export class View {
     const s = this.scene, { beginPs, endPs } = this.model, wasWhole = s.t0 <= beginPs && s.t1 >= endPs;
     this.model.take(doc);
     this.tiles.build = doc.build;
-    this.showNotices(doc);
+    this.notices.take(doc);
     if (wasWhole) this.move(this.model.beginPs, this.model.endPs);
     else this.move(s.t0, s.t1);
     if (doc.state !== "ready") return;
@@ -138,7 +140,7 @@ export class View {
       verb("Late?", "Which host is late (l)", () => this.late()),
       verb("Compare", "Compare the window, or the whole session, with another one", () => { location.hash = this.compareAddress(); }));
     this.choose("select");
-    this.showNotices(doc);
+    this.notices.take(doc);
     hide();
     void this.showViewers(doc);
   }
@@ -150,20 +152,14 @@ export class View {
     const open = (): void => void this.openPerfetto(perfetto, this.scene.t0, this.scene.t1);
     if (perfetto) byId("v-tools").append(el("button", { ...tool("Perfetto", "Open the window that is shown in Perfetto"), id: "v-perfetto", onclick: open }));
     if (xprof) byId("v-tools").append(el("a", { ...tool("XProf", "Open the session in XProf"), className: "button tool", id: "v-xprof", href: xprof, target: "_blank", rel: "noopener" }));
-    if (wanted && perfetto) this.offer("This link opens the window in Perfetto. ", "Open it", open);
-    this.resize();
-  }
-
-  private offer(text: string, verb: string, act: () => void): void {
-    const p = el("p", {}, text, el("button", { className: "link", textContent: verb, onclick: () => { p.remove(); this.resize(); act(); } }));
-    byId("v-notices").append(p);
+    if (wanted && perfetto) this.notices.offer("This link opens the window in Perfetto. ", "Open it", open);
     this.resize();
   }
 
   private async openPerfetto(url: string, fromPs: number, toPs: number): Promise<void> {
-    const { session, build, t0_ns } = this.model.doc;
+    const { session, t0_ns } = this.model.doc;
     try {
-      await openInPerfetto(url, { session, build, t0_ns, fromPs, toPs }, (text) => this.note(text));
+      await openInPerfetto(url, { session, t0_ns, fromPs, toPs, fetch: (query, signal) => this.send("trace", query, signal) }, (text) => this.note(text));
     } catch (e) {
       this.note((e as Error).message);
       if (e instanceof TooLarge) await this.offerLess(url, fromPs, toPs);
@@ -175,14 +171,8 @@ export class View {
     const sums = await this.ask<SelectionDoc>("selection", { from_ps: Math.round(fromPs), to_ps: Math.round(toPs), tracks: "all" });
     if (!sums) return;
     const half = (toPs - fromPs) / 2 * Math.min(0.5, PERFETTO_EVENTS / Math.max(1, sums.count)), middle = (fromPs + toPs) / 2;
-    this.offer(`${span(toPs - fromPs)} with ${plural(sums.count, "event")} are too much for Perfetto: it is given 100 MB at most. `, `Open the ${span(Math.round(2 * half))} in the middle`,
+    this.notices.offer(`${span(toPs - fromPs)} with ${plural(sums.count, "event")} are too much for Perfetto: it is given 100 MB at most. `, `Open the ${span(Math.round(2 * half))} in the middle`,
       () => { this.store(true); this.move(middle - half, middle + half); void this.openPerfetto(url, middle - half, middle + half); });
-  }
-
-  private showNotices(doc: Catalogue): void {
-    byId("v-notices").replaceChildren(...noticesOf(doc).map((text) => el("p", {}, text, el("button", {
-      className: "plain", textContent: "dismiss", onclick: (ev: Event) => { (ev.target as HTMLElement).parentElement!.remove(); this.resize(); },
-    }))));
   }
 
   choose(tool: Tool): void {
@@ -295,13 +285,23 @@ export class View {
 
   /* ---- questions ---- */
 
+  /* While the session is indexed, its build may be gone by now: the newer one comes with the next catalogue. */
+  private async send(what: string, query: Record<string, string>, signal: AbortSignal): Promise<Response> {
+    for (const end = Date.now() + STALE_MS; ; await new Promise((resolve) => setTimeout(resolve, AGAIN_MS))) {
+      const { build, state } = this.model.doc, answer = await sendSignedIn(`${this.base}/${what}?${new URLSearchParams({ build, ...query })}`, { signal });
+      if (answer.status !== 409) return answer;
+      if (state === "ready" && this.model.doc.build === build) this.reload();
+      if (state === "ready" || Date.now() > end) return answer;
+    }
+  }
+
   async ask<T>(what: string, query: Record<string, string | number>): Promise<T | null> {
     const abort = new AbortController();
     this.asking.get(what)?.abort();
     this.asking.set(what, abort);
     this.asked++;
     try {
-      return await api(`${this.base}/${what}?${new URLSearchParams({ build: this.model.doc.build, ...Object.fromEntries(Object.entries(query).map(([k, v]) => [k, String(v)])) })}`, { signal: abort.signal });
+      return await bodyOf(await this.send(what, Object.fromEntries(Object.entries(query).map(([k, v]) => [k, String(v)])), abort.signal));
     } catch (e) {
       if (!abort.signal.aborted) this.note((e as Error).message);
       return null;
