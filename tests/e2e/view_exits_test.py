@@ -6,6 +6,7 @@ import http.server
 import json
 import subprocess
 import threading
+import urllib.parse
 
 from lib import traces, xspace
 from lib.browser import Browser
@@ -162,6 +163,27 @@ def test_no_viewer():
         assert done.returncode and "use http" in done.stderr, done
 
 
+def check_graph(c, b, p):
+    """An operation of XLA has a link to its place in XProf's graph; its name is text."""
+    space = xspace.message_class("tensorflow/xplane.proto", "tensorflow.profiler.XSpace")()
+    plane = traces.Plane(space.planes.add(id=1, name="/device:GPU:0"))
+    line = plane.line("XLA Ops")
+    plane.event(line, "fusion", 1_000_000, 900_000_000)
+    for key, text in (("hlo_op", "fusion.1&tag=<b>"), ("hlo_module", "jit_step")):
+        line.events[0].stats.add(metadata_id=plane.id(plane.plane.stat_metadata, key), str_value=text)
+    folder = c.dir / "graph/plugins/profile/2025_11_02"
+    folder.mkdir(parents=True)
+    (folder / "host-0.xplane.pb").write_bytes(space.SerializeToString())
+    session = c.tutti("import", str(c.dir / "graph"), "--json", check=0)[1]["sessions"][0]["session"]
+    p.show(session)
+    x, y, _ = p.events_of(p.row("XLA Ops", "host-0"))[0]
+    b.drag(x, y, x, y)
+    href = wait_until("the link", lambda: b.run("return [...document.querySelectorAll('#v-panel a')].find(a => a.textContent === 'its graph in XProf')?.href"))
+    base, query = href.split("?")
+    assert base == "http://127.0.0.1:1/xprof/" and dict(urllib.parse.parse_qsl(query)) == {
+        "run": session, "tag": "graph_viewer", "host": "host-0", "node_name": "fusion.1&tag=<b>", "module_name": "jit_step"}, href
+
+
 def test_xprof():
     """The link names the run as XProf does, also that of a run."""
     need_browser()
@@ -178,6 +200,7 @@ def test_xprof():
             wait_until("the link", lambda: b.run("return document.getElementById('v-xprof')?.href") == address)
             assert b.run("return document.getElementById('v-xprof').rel") == "noopener"
             b.open(f"{c.url}/#/")
+        check_graph(c, b, p)
         b.close()
 
 

@@ -84,7 +84,7 @@ function route(): void {
 function showKeys(): void {
   const table = (title: string, keys: [string, string][]): Node => el("table", { className: "pairs" }, el("caption", { textContent: title }), el("tbody", {}, ...keys.map(([k, v]) => el("tr", {}, el("th", { scope: "row", textContent: k }), el("td", { textContent: v })))));
   const dialog = byId<HTMLDialogElement>("keys");
-  dialog.replaceChildren(el("div", { className: "head" }, el("h2", { id: "keys-title", textContent: "Keys" }), el("button", { className: "plain", textContent: "close", title: "Esc", onclick: () => dialog.close() })), table("Everywhere", EVERYWHERE), table("In a timeline", KEYS));
+  dialog.replaceChildren(el("div", { className: "head" }, el("h2", { id: "keys-title", textContent: "Keys" }), el("button", { className: "plain", textContent: "close", title: "Esc", onclick: () => dialog.close() })), el("div", { className: "tables" }, table("Everywhere", EVERYWHERE), table("In a timeline", KEYS)));
   dialog.showModal();
 }
 

@@ -59,8 +59,8 @@ async function showFiles(id: string, row: HTMLTableRowElement): Promise<void> {
   const files = manifest.hosts.flatMap((h) => [
     ...h.files.map((f) => el("a", { href: fileUrl(id, f), textContent: f, title: `${h.events} events, ${bytes(h.bytes)}` })),
     ...refinedText(h),
-    ...(h.reason ? [el("span", { className: h.file ? "warn" : "bad", title: h.detail, textContent: `${h.host}: ${h.reason} ${h.file ? "" : h.detail} ` })] : [])]);
-  row.after(el("tr", { className: "files" }, el("td", { colSpan: row.cells.length }, ...files)));
+    ...(h.reason ? [el("span", { className: h.file ? "warn" : "bad", title: h.detail, textContent: `${h.host}: ${h.reason}${h.file || !h.detail ? "" : ` (${h.detail})`}` })] : [])]);
+  row.after(el("tr", { className: "files" }, el("td", {}), el("td", { colSpan: row.cells.length - 1 }, ...files)));
 }
 
 async function deleteNow(id: string): Promise<void> {
@@ -120,7 +120,7 @@ function row(s: Summary): HTMLTableRowElement {
 function show(): void {
   const want = byId<HTMLInputElement>("s-find").value.trim().toLowerCase(), now = [...captures.values()].filter((c) => !hasEnded(c)).reverse();
   const there = list.filter((s) => !leaving.has(s.session)), seen = there.filter((s) => (state === "all" || stateOf(s) === state) && `${s.run} ${s.session}`.toLowerCase().includes(want));
-  const empty = there.length ? "No session matches." : el("span", {}, "No session yet. ", el("button", { className: "link", textContent: "Capture", onclick: () => byId("capture-open").click() }), " the first one, or run: tutti capture");
+  const empty = there.length ? "No session matches." : el("span", {}, "No session yet: ", el("button", { className: "link", textContent: "capture the first one", onclick: () => byId("capture-open").click() }), "or run ", el("code", { textContent: "tutti capture" }));
   const focus = document.activeElement as HTMLElement, at = focus.closest<HTMLElement>("#sessions tr"), place = at && [...at.querySelectorAll("a, button, input")].indexOf(focus);
   fill(table, [...now.map(running), ...seen.map(row)], empty);
   if (at?.dataset.session) [...table.tBodies[0].querySelectorAll<HTMLElement>(`[data-session="${at.dataset.session}"] :is(a, button, input)`)][place!]?.focus();

@@ -16,10 +16,14 @@ export function viewers(): Promise<Viewers> {
 const within = (url: string, rest: string): string => url.replace(/\/+$/, "") + rest;
 
 /** XProf's address of a session: it names runs by their folder. "" where there is no XProf. */
-export async function xprofAddress(session: string, run: string): Promise<string> {
+export async function xprofAddress(session: string, run: string, tool = "trace_viewer@", more: Record<string, string> = {}): Promise<string> {
   const { xprof } = await viewers();
-  return xprof && within(xprof, `/?${new URLSearchParams({ run: run ? `${run}/${session}` : session, tag: "trace_viewer@" })}`);
+  return xprof && within(xprof, `/?${new URLSearchParams({ run: run ? `${run}/${session}` : session, tag: tool, ...more })}`);
 }
+
+/** An operation of XLA in XProf's graph of its module. */
+export const graphAddress = (session: string, run: string, host: string, op: string, module: string): Promise<string> =>
+  xprofAddress(session, run, "graph_viewer", { host, node_name: op, module_name: module });
 
 export interface Part {
   session: string; t0_ns: number; fromPs: number; toPs: number;

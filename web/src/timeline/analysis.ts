@@ -139,14 +139,15 @@ function lateness(doc: DurationsDoc): number[] | null {
 }
 
 export function showDurations(model: Model, doc: DurationsDoc, jump: (to: Jump) => void, close: () => void): void {
-  const late = lateness(doc), bound = (host: string): number => (model.doc.hosts.find((h) => h.host === host)?.clock_bound_ns ?? 0) * 1000;
+  const late = lateness(doc), clock = (i: number): number => (model.doc.hosts.find((h) => h.host === doc.hosts[i]?.host)?.clock_bound_ns ?? 0) * 1000;
+  const bound = (i: number): number => clock(i) + clock(late?.indexOf(0) ?? -1); // of its clock, and of the middle host's
   const order = doc.hosts.map((_, i) => i).sort((a, b) => (late ? late[b] - late[a] : Number(doc.hosts[b].max_ps) - Number(doc.hosts[a].max_ps)));
   const link = (to: Jump, text: string): HTMLButtonElement => el("button", { className: "link", textContent: text, onclick: () => jump(to) });
-  const lateText = (i: number): string => !late ? "" : !late[i] ? "the middle host" : Math.abs(late[i]) <= 2 * bound(doc.hosts[i].host) ? "within the clocks' bounds" : `${span(Math.abs(late[i]))} ${late[i] > 0 ? "later" : "earlier"}`;
+  const lateText = (i: number): string => !late ? "" : !late[i] ? "the middle host" : Math.abs(late[i]) <= bound(i) ? "within the clocks' bounds" : `${span(Math.abs(late[i]))} ${late[i] > 0 ? "later" : "earlier"}`;
   const hosts = el("table", { className: "sums", id: "v-late" }, el("thead", {}, el("tr", {}, ...["Host", ...(late ? ["Begins, by the median"] : []), "Count", "Mean", "Longest"].map((t, i) => el("th", { scope: "col", className: i ? "num" : "", textContent: t })))),
     el("tbody", {}, ...order.map((i) => {
       const h = doc.hosts[i];
-      return el("tr", {}, el("td", {}, link(h.first, h.host)), ...(late ? [el("td", { className: late[i] > 2 * bound(h.host) ? "num warn" : "num", textContent: lateText(i) })] : []),
+      return el("tr", {}, el("td", {}, link(h.first, h.host)), ...(late ? [el("td", { className: late[i] > bound(i) ? "num warn" : "num", textContent: lateText(i) })] : []),
         el("td", { className: "num", textContent: count(h.count) }), el("td", { className: "num", textContent: span(Number(h.total_ps) / h.count) }), el("td", { className: "num", textContent: span(Number(h.max_ps)) }));
     })));
   show("All of this name", close, el("p", { className: "name", textContent: doc.name || "(no name)" }),

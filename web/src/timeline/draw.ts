@@ -298,8 +298,8 @@ export class Picture {
       c.fillStyle = this.theme.ink;
       c.fillText(span(m.toPs - m.fromPs), this.x(s, m.fromPs) + 3, this.top() + 8);
     }
-    for (const e of s.selected) this.drawSelected(s, e);
     this.arrows = drawArrows(c, this, s, this.theme.flow);
+    for (const e of s.selected) this.drawSelected(s, e);
     if (s.hover !== null) {
       c.fillStyle = this.theme.line;
       c.fillRect(this.x(s, s.hover), this.top(), 1, s.height);
@@ -315,8 +315,15 @@ export class Picture {
     c.strokeStyle = this.theme.select;
     c.lineWidth = 2;
     c.strokeRect(box.x, box.y, box.width, box.height);
-    const wide = 2 * bound / (s.t1 - s.t0) * (s.width - s.gutter);
-    if (wide < 2) return;
+    const wide = 2 * bound / (s.t1 - s.t0) * (s.width - s.gutter), left = Math.floor(Math.max(box.x, s.gutter)), room = Math.min(box.x + box.width, s.width) - left;
+    if (wide >= 2) this.drawBound(box, wide, bound);
+    if (room < 36) return;
+    c.fillStyle = "#10151d"; // once more: what was drawn since lies over it
+    c.fillText(fit(e.name, room - 6), left + 3, box.y + (LANE - 1) / 2);
+  }
+
+  private drawBound(box: { x: number; y: number; width: number; height: number }, wide: number, bound: number): void {
+    const c = this.ctx;
     for (const [x, side] of [[box.x, -1], [box.x + box.width, 1]]) {
       c.fillStyle = this.theme.clock;
       c.fillRect(x - wide / 2, box.y - 2, wide, box.height + 4);

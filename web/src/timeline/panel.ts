@@ -2,6 +2,7 @@
 // What is known of what is selected, as text and tables: every number of the picture is here, too.
 import { byId, copy, el } from "../dom";
 import { count, exact, plural, span } from "../format";
+import { graphAddress } from "../viewers";
 import type { Model } from "./model";
 import type { Selected } from "./draw";
 
@@ -43,6 +44,15 @@ function ofName(doc: EventDoc): string {
     `${span(Number(n.min_ps))} to ${span(Number(n.max_ps))}`;
 }
 
+/* Of an operation of XLA, where an XProf is known, also its place in the graph. */
+function graphLink(model: Model, host: string, args: [string, string][]): Node {
+  const of = new Map(args), op = of.get("hlo_op"), module = of.get("hlo_module"), out = el("span");
+  if (op && module) void graphAddress(model.doc.session, model.doc.run, host, op, module).then((href) => {
+    if (href) out.append(" ", el("a", { href, textContent: "its graph in XProf", target: "_blank", rel: "noopener" }));
+  });
+  return out;
+}
+
 export function showEvent(model: Model, e: Selected, doc: EventDoc, jump: (to: Jump) => void, all: () => void, close: () => void): void {
   const at = model.find(e.file, e.track)!, bound = at.host.clock_bound_ns;
   const link = (to: Jump, text: string): Node => el("button", { className: "link", textContent: text, onclick: () => jump(to) });
@@ -58,7 +68,7 @@ export function showEvent(model: Model, e: Selected, doc: EventDoc, jump: (to: J
   if (doc.parents.length) rows.push(["inside", el("span", {}, ...doc.parents.flatMap((p) => [link({ ...e, event: p.event }, p.name), " › "]).slice(0, -1))]);
   if (ends.length) rows.push(["flow", el("span", {}, ...ends.slice(0, 20).map((f) => link(f, `${f.direction === 2 ? "from" : "to"} ${model.find(f.file, f.track)?.host.host} › ${model.find(f.file, f.track)?.info.name} at ${span(Number(f.start_ps))} `)))]);
   show("Event", close, el("p", { className: "name", textContent: doc.name || "(no name)" }),
-    el("div", { className: "columns" }, pairs(rows), pairs(doc.args.map(([k, v]) => [k, value(v)]))));
+    el("div", { className: "columns" }, pairs(rows), pairs(doc.args.map(([k, v]) => [k, k === "hlo_op" ? el("span", {}, value(v), graphLink(model, at.host.host, doc.args)) : value(v)]))));
 }
 
 /** Which of two events came first, as far as their hosts' clocks can tell. */
@@ -72,12 +82,13 @@ function order(model: Model, a: Selected, b: Selected): string {
     : `${hosts[0].host} began ${span(by)} ±${span(bound)} before ${hosts[1].host}`;
 }
 
+/* Times that no name has, as those of a search, get no column. */
 function sums(list: Sum[], more: number): Node {
-  const cell = (v?: string): HTMLElement => el("td", { className: "num", textContent: v === undefined ? "" : span(Number(v)) });
-  const body = (): Node[] => list.map((n) => el("tr", {}, el("td", { className: "name", textContent: n.name }), el("td", { className: "num", textContent: count(n.count) }),
-    cell(n.total_ps), cell(n.self_ps), cell(n.total_ps && String(Number(n.total_ps) / n.count)), cell(n.min_ps), cell(n.max_ps)));
-  const keys: [string, (n: Sum) => number | string][] = [["Name", (n) => n.name], ["Count", (n) => -n.count], ["Total", (n) => -Number(n.total_ps)], ["Self", (n) => -Number(n.self_ps ?? 0)],
-    ["Mean", (n) => -Number(n.total_ps) / n.count], ["Least", (n) => -Number(n.min_ps ?? 0)], ["Largest", (n) => -Number(n.max_ps ?? 0)]];
+  const times: [string, (n: Sum) => string | undefined][] = [["Total", (n) => n.total_ps], ["Self", (n) => n.self_ps], ["Mean", (n) => String(Number(n.total_ps) / n.count)], ["Least", (n) => n.min_ps], ["Largest", (n) => n.max_ps]];
+  const there = times.filter(([, of]) => list.some((n) => of(n) !== undefined)), cell = (v?: string): HTMLElement => el("td", { className: "num", textContent: v === undefined ? "" : span(Number(v)) });
+  if (!list.length) return el("div");
+  const body = (): Node[] => list.map((n) => el("tr", {}, el("td", { className: "name", textContent: n.name }), el("td", { className: "num", textContent: count(n.count) }), ...there.map(([, of]) => cell(of(n)))));
+  const keys: [string, (n: Sum) => number | string][] = [["Name", (n) => n.name], ["Count", (n) => -n.count], ...there.map(([title, of]): [string, (n: Sum) => number] => [title, (n) => -Number(of(n) ?? 0)])];
   const table = el("table", { className: "sums" }), rows = el("tbody", {}, ...body());
   table.append(el("thead", {}, el("tr", {}, ...keys.map(([title, key], i) => el("th", { className: i ? "num" : "", scope: "col" }, el("button", {
     className: "plain", textContent: title, onclick: () => {
