@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shutil
+import sys
 import threading
 
 import export_test
@@ -14,7 +15,9 @@ from lib.browser import Browser
 from lib.cluster import Cluster, SkipTest, main, wait_until
 from lib.pftrace import Trace
 
-KINETO = pathlib.Path(__file__).resolve().parents[1] / "data/kineto"
+HERE = pathlib.Path(__file__).resolve().parent
+KINETO = HERE.parent / "data/kineto"
+TORCH = pathlib.Path(os.environ.get("TUTTI_TORCH", "") or "none")
 UI = pathlib.Path(os.environ.get("TUTTI_PERFETTO", ""))
 TYPES = {".js": "text/javascript", ".wasm": "application/wasm", ".html": "text/html", ".css": "text/css", ".json": "application/json"}
 ROWS = """const r = await window.app.trace.engine.query(arguments[0]); const out = []; const names = r.columns();
@@ -114,6 +117,33 @@ def test_perfetto():
                 print(session, kind, "slices, samples, flows:" if kind == "pftrace" else "slices:", check(b, c.dir / f"out/{session}.{suffix}"), flush=True)
 
 
+def test_jobs():
+    """One session of a real JAX job and a real PyTorch job on one host, with what the host itself records."""
+    need_perfetto()
+    if not TORCH.exists():
+        raise SkipTest("needs PyTorch in $TUTTI_FRAMEWORKS (tests/perfetto.sh)")
+    with Cluster() as c:
+        c.aggregator()
+
+        def job(name, python, env=None):
+            c.start(name, [python, HERE / f"{name}_job.py", "--port-file", c.dir / f"{name}.port", "--log", c.dir / f"{name}.steps", "--seconds", "600"], env=env)
+            return wait_until("the job", lambda: (f := c.dir / f"{name}.port").exists() and f.read_text().strip(), 180)
+
+        torch = job("torch", TORCH, {"KINETO_USE_DAEMON": "1"})
+        jax = job("jax", sys.executable)
+        c.agent("host-a", f"--profiler=127.0.0.1:{jax}")
+        c.wait_hosts(1)
+        wait_until("PyTorch to ask", lambda: any(t.get("lead_ms") for t in c.hosts()["host-a"]["tracers"]), 60)
+        doc = c.tutti("capture", "--duration", "2s", "--json", check=0, timeout=600)[1]
+        session, b = doc["session"], Browser(c, "1600,900")
+        c.tutti("export", session, "--format", "pftrace", "-o", c.dir / "out", check=0)
+        c.tutti("export", session, "--format", "json", "-o", c.dir / "out", check=0)
+        names = {name for _, name, *_ in Trace((c.dir / f"out/{session}.pftrace").read_bytes()).slices}
+        assert any(n.startswith("PjitFunction(") for n in names) and "aten::linear" in names, sorted(names)[:50]
+        print(f"JAX and PyTorch {torch}: slices, samples, flows:", check_pftrace(b, c.dir / f"out/{session}.pftrace"),
+              "as JSON, slices:", check_json(b, c.dir / f"out/{session}.trace.json"), flush=True)
+
+
 def test_handed_over():
     """The page's button: Perfetto itself takes the window that is shown, and reads each slice of it."""
     need_perfetto()
@@ -138,4 +168,4 @@ def test_handed_over():
     ui.shutdown()
 
 
-main(test_perfetto, test_handed_over)
+main(test_perfetto, test_jobs, test_handed_over)

@@ -41,11 +41,6 @@ def rss(process):
     return next(int(line.split()[1]) / 1000 for line in pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines() if line.startswith("RssAnon"))
 
 
-def heap(b):
-    b.cdp("HeapProfiler.collectGarbage")
-    return b.cdp("Runtime.getHeapUsage")["usedSize"] / 1e6
-
-
 def frames(events):
     """CPU milliseconds of the page's main thread for each frame: of the tasks from the frame before up to its own."""
     begins = sorted(e["ts"] for e in events if e["name"] == "FireAnimationFrame")
@@ -114,7 +109,7 @@ def test_large():
             p.whole()
             b.press("w", hold_ms=700)
             b.press("s", hold_ms=300)
-        print(f"     check 20: the aggregator's own memory grew by {rss(c.processes['aggregator']) - before:.0f} MB for ten viewers (goal 200); the tab's heap is {heap(b):.0f} MB (goal 500)")
+        print(f"     check 20: the aggregator's own memory grew by {rss(c.processes['aggregator']) - before:.0f} MB for ten viewers (goal 200); the tab's heap is {b.heap() / 1e6:.0f} MB (goal 500)")
         b.close()
 
 
@@ -140,7 +135,7 @@ def test_many_hosts():
             seen = max(int(r["host"].split("-")[1]) for r in s["rows"] if r["y"] < 900)
         p.ready()
         most = max(b.run("return window.spans"), default=0)
-        print(f"     check 3: {whole['events']:,} events of {HOSTS} hosts open after {shown:.1f} s; a row was empty for {most:.0f} ms at most (goal 200), heap {heap(b):.0f} MB")
+        print(f"     check 3: {whole['events']:,} events of {HOSTS} hosts open after {shown:.1f} s; a row was empty for {most:.0f} ms at most (goal 200), heap {b.heap() / 1e6:.0f} MB")
         assert most <= 200, "a row was empty"
         b.close()
 

@@ -96,6 +96,12 @@ class Browser:
         messages = [json.loads(e["message"])["message"] for e in self.call("POST", "/se/log", {"type": "performance"})]
         return [m["params"] for m in messages if m["method"] == "Tracing.dataCollected"]
 
+    def heap(self):
+        """Bytes that the page holds after a garbage collection: objects of scripts and of the document, and the arrays beside them."""
+        self.cdp("HeapProfiler.collectGarbage")
+        usage = self.cdp("Runtime.getHeapUsage")
+        return sum(usage[part] for part in ("usedSize", "embedderHeapUsedSize", "backingStorageSize"))
+
     def picture(self):
         """A PNG of what is shown."""
         return base64.b64decode(self.call("GET", "/screenshot"))
