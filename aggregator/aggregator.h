@@ -72,6 +72,7 @@ struct aggregator_conf {
 	char *oidc_issuer, *oidc_audience, *oidc_client, *oidc_ca;
 	char *oidc_name_claim, *oidc_role_claim;
 	int64_t oidc_fetch_ns; /* between two fetches of its keys, at least */
+	int64_t oidc_hold_ns; /* how old its keys may get */
 	struct conf_list oidc_grant; /* GROUP=ROLE[:NAMESPACE,...] */
 	char *audit; /* file of the audit log; or NULL */
 	uint64_t audit_size; /* bytes from which on it goes on in another file */

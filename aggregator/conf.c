@@ -161,6 +161,8 @@ static const struct conf_field fields[] = {
 	CONF_RANGE(struct aggregator_conf, oidc_fetch_ns, "30s", 1e8, 3.6e12,
 		   "least time between two fetches of the provider's keys, which follow a token "
 		   "with a key that is not known"),
+	CONF_RANGE(struct aggregator_conf, oidc_hold_ns, "10m", 1e8, 24 * 3.6e12,
+		   "how old the provider's keys may be before a new token has them fetched again"),
 	CONF(struct aggregator_conf, oidc_grant, NULL,
 	     "what a group may do: GROUP=ROLE or GROUP=ROLE:NAMESPACE,...; may be repeated"),
 	CONF(struct aggregator_conf, audit, NULL,

@@ -22,6 +22,7 @@ static int new_access(struct aggregator *agg, struct err *e)
 				       .name_claim = conf->oidc_name_claim,
 				       .role_claim = conf->oidc_role_claim,
 				       .fetch_ns = conf->oidc_fetch_ns,
+				       .hold_ns = conf->oidc_hold_ns,
 				       .grants = &conf->oidc_grant };
 	const struct kube_people_env kubernetes = { .jobs = &agg->jobs,
 						    .server = conf->kubernetes,

@@ -50,6 +50,7 @@ struct oidc {
 	struct http_pool *http;
 	_Atomic bool cancelled;
 	json_t *keys; /* NULL before the first fetch */
+	int64_t keys_mono_ns; /* when they were fetched */
 	bool is_fetching;
 	int64_t fetched_mono_ns; /* the begin of the last fetch */
 	STAILQ_HEAD(, check) waiting; /* for the fetch under way */
@@ -258,13 +259,14 @@ static void done_fetch(void *arg)
 	} else {
 		json_decref(o->keys);
 		o->keys = o->fetched;
+		o->keys_mono_ns = now_mono_ns();
 		log_info("AGG-OIDC", "state=keys n=%zu",
 			 json_array_size(json_object_get(o->keys, "keys")));
 	}
 	STAILQ_CONCAT(&waiting, &o->waiting);
 	while ((c = STAILQ_FIRST(&waiting)) != NULL) {
 		STAILQ_REMOVE_HEAD(&waiting, waiting);
-		if (o->fetch_rc) {
+		if (o->fetch_rc && (!o->keys || c->rc == ERR_NOT_FOUND)) {
 			c->rc = ERR_BUSY;
 			c->e = o->fetch_error;
 			c->e.code = ERR_BUSY;
@@ -273,6 +275,12 @@ static void done_fetch(void *arg)
 			begin_check(c);
 		}
 	}
+}
+
+/* A key that the provider does not list any more may be a stolen one. */
+static bool keys_are_old(const struct oidc *o)
+{
+	return now_mono_ns() - o->keys_mono_ns >= o->env.hold_ns;
 }
 
 /* False: keys were fetched a moment ago, and an invented name of a key is no reason to fetch them again. */
@@ -336,9 +344,11 @@ int oidc_check(struct oidc *o, const char *token, oidc_fn fn, void *arg, struct 
 	c = xcalloc(1, sizeof(*c));
 	*c = (struct check){ .oidc = o, .token = xstrdup(token), .fn = fn, .arg = arg };
 	o->n_checks++;
-	if (o->keys)
+	if ((!o->keys || keys_are_old(o)) && await_keys(c))
+		return 0;
+	if (o->keys) {
 		begin_check(c);
-	else if (!await_keys(c)) {
+	} else {
 		c->rc = err_set(&c->e, ERR_BUSY, "the OpenID provider's keys are not known: %.150s",
 				o->fetch_error.msg);
 		end_check(c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * People by an OpenID provider: their tokens are checked with its keys, which are fetched when a token names one that is not
- * known, and at most once in fetch_ns. What a person may do follows from the groups in the token. Loop thread.
+ * known, or the known ones are older than hold_ns, and at most once in fetch_ns. What a person may do follows from the groups in the token. Loop thread.
  */
 #ifndef AGGREGATOR_ACCESS_OIDC_H
 #define AGGREGATOR_ACCESS_OIDC_H
@@ -26,6 +26,7 @@ struct oidc_env {
 	const char *ca_file; /* authorities of the provider's certificate; NULL = the system's */
 	const char *name_claim, *role_claim; /* where a token has the person's name, and groups */
 	int64_t fetch_ns; /* the least time between two fetches of the keys */
+	int64_t hold_ns; /* older ones are fetched again; where that fails, they hold until it succeeds */
 	const struct conf_list *grants; /* GROUP=ROLE[:NAMESPACE,...] */
 };
 

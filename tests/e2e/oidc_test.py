@@ -107,6 +107,25 @@ def test_new_keys_and_absent_provider():
     issuer.close()
 
 
+def test_key_taken_back():
+    """A key that the provider does not list any more makes tokens for --oidc-hold at most; a provider that is away takes none back."""
+    issuer = FakeIssuer()
+    with Cluster() as c:
+        start(c, issuer, "--oidc-fetch", "100ms", "--oidc-hold", "2s")
+        old, kept = issuer.keys
+        assert whoami(c, issuer.token(old))[0] == 200 and issuer.fetches == 1
+        issuer.keys, issuer.documents = [kept], {"issuer": "https://evil.example"}
+        time.sleep(2.1)
+        assert whoami(c, issuer.token(old, jti="1"))[0] == 200, "its keys could not be fetched"
+        assert whoami(c, issuer.token(kept, jti="1"))[0] == 200
+        issuer.documents = {}
+        time.sleep(0.2)
+        status, doc = whoami(c, issuer.token(old, jti="2"))
+        assert status == 401 and "no key 'rsa-1'" in doc["error"], (status, doc)
+        assert whoami(c, issuer.token(kept, jti="2"))[0] == 200
+    issuer.close()
+
+
 def test_settings():
     with Cluster() as c:
         for flags, complaint in ((["http://example.com"], "use https"), (["https://a.example", "--oidc-audience", "x"], "--oidc-grant"),
@@ -120,4 +139,4 @@ def test_settings():
 
 
 if __name__ == "__main__":
-    main(test_roles, test_wrong, test_new_keys_and_absent_provider, test_settings)
+    main(test_roles, test_wrong, test_new_keys_and_absent_provider, test_key_taken_back, test_settings)
