@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tutti login at a real OpenID provider: sign-in, refusal, refreshing with tokens that are used once, revoking, new keys; and its tokens with
-each part wrong once."""
+"""A real OpenID provider. tutti login: sign-in, refusal, refreshing with tokens that are used once, revoking, new keys. And its tokens with each
+part wrong once: changed on the way, and as it signs them itself once it is told to."""
 import base64
 import hashlib
 import hmac
@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import time
+import urllib.parse
 import urllib.request
 
 from access_test import ask
@@ -48,8 +49,9 @@ def get(url):
         return json.load(answer)
 
 
-def post(url):
-    urllib.request.urlopen(urllib.request.Request(url, method="POST"), timeout=20).close()
+def post(url, body=None):
+    with urllib.request.urlopen(urllib.request.Request(url, body, method="POST"), timeout=20) as answer:
+        return answer.read()
 
 
 class Person:
@@ -104,6 +106,75 @@ def check_wrong(c, url, token):
         assert status == 401 and reason in doc["error"], (reason, status, doc)
 
 
+def sign(url, **change):
+    """A token of the provider, signed as it was told."""
+    post(f"{url}/test/sign", json.dumps(change).encode())
+    body = {"grant_type": "client_credentials", "client_id": "machine", "client_secret": "of-a-machine", "resource": "urn:tutti"}
+    return json.loads(post(f"{url}/token", urllib.parse.urlencode(body).encode()))["access_token"]
+
+
+def check_signed(c, url):
+    """Tokens whose signature is the provider's: one claim wrong in each."""
+    now = int(time.time())
+    keys = {key["alg"]: key for key in get(f"{url}/jwks")["keys"]}
+
+    def claims(reason, **payload):
+        return {"payload": payload}, reason
+
+    good = ({}, {"alg": "RS256"}, {"payload": {"aud": ["x", "tutti"], "azp": "cli"}}, {"payload": {"exp": now - 40}}, {"payload": {"nbf": now + 40, "iat": now + 40}},
+            {"header": {"kid": None}})
+    cases = (claims("another issuer", iss="https://evil.example"), claims("another issuer", iss=url + "/"), claims("another issuer", iss=None),
+             claims("not for the audience", aud="other"), claims("not for the audience", aud=["a", "b"]), claims("azp", azp="other"), claims("(sub)", sub=""),
+             claims("ended", exp=now - 70), claims("when it ends", exp=None), claims("when it ends", exp=str(now + 300)), claims("begins in", nbf=now + 300),
+             claims("nbf", nbf="soon"), claims("was made", iat=now + 300), claims("iat", iat="now"),
+             ({"header": {"kid": "no-such"}}, "no key 'no-such'"), ({"header": {"kid": keys["RS256"]["kid"]}}, "not for ES256"),
+             ({"alg": "RS256", "header": {"kid": keys["ES256"]["kid"]}}, "not for RS256"), ({"alg": "HS256"}, "'HS256'"))
+    for change in good:
+        status, doc, _ = ask(c, sign(url, **change), "GET", "/api/v1/whoami")
+        assert (status, doc.get("name"), doc.get("role")) == (200, "machine", "operator"), (change, status, doc)
+    for change, reason in cases:
+        status, doc, _ = ask(c, sign(url, **change), "GET", "/api/v1/whoami")
+        assert status == 401 and reason in doc["error"], (change, status, doc)
+    hidden = sign(url, alg="HS256")
+    secret = subprocess.run(["openssl", "pkey", "-pubin", "-inform", "DER", "-pubout"], input=ec_spki(keys["ES256"]), capture_output=True, check=True).stdout
+    head, payload, signature = hidden.split(".")
+    assert b64(hmac.new(secret, f"{head}.{payload}".encode(), hashlib.sha256).digest()) == signature, "the public key is the secret"
+    print(f"     {len(good)} tokens of the provider are taken, {len(cases)} refused, each with its reason", flush=True)
+
+
+def ec_spki(key):
+    """A P-256 key of a JWKS, in DER."""
+    point = b"".join(base64.urlsafe_b64decode(key[name] + "=") for name in ("x", "y"))
+    return bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d030107034200") + b"\4" + point
+
+
+def check_keys(c, url):
+    """After new keys a token of the former ones is refused; so is one whose kid two keys have."""
+    former, taken = sign(url), sign(url)
+    assert ask(c, taken, "GET", "/api/v1/whoami")[0] == 200
+    post(f"{url}/test/rotate")
+    time.sleep(1.1)  # --oidc-fetch
+    new = sign(url)
+    assert ask(c, new, "GET", "/api/v1/whoami")[0] == 200
+    status, doc, _ = ask(c, former, "GET", "/api/v1/whoami")
+    assert status == 401 and "no key" in doc["error"], (status, doc)
+    assert ask(c, taken, "GET", "/api/v1/whoami")[0] == 200, "it was checked, and holds until it ends"
+    post(f"{url}/test/namesake")
+    time.sleep(1.1)
+    ask(c, sign(url, header={"kid": "unknown"}), "GET", "/api/v1/whoami")  # has the keys fetched again
+    status, doc, _ = ask(c, sign(url), "GET", "/api/v1/whoami")
+    assert status == 401 and "two keys with the token's kid" in doc["error"], (status, doc)
+
+
+def test_signed():
+    with Cluster() as c:
+        url = start_provider(c)
+        c.aggregator("--oidc-issuer", url, "--oidc-audience", "tutti", "--oidc-client", "cli", "--oidc-grant", "ml=operator", "--anonymous", "none",
+                     "--oidc-fetch", "1s")
+        check_signed(c, url)
+        check_keys(c, url)
+
+
 def test_provider():
     with Cluster() as c:
         url = start_provider(c)
@@ -132,4 +203,4 @@ def test_provider():
 
 
 if __name__ == "__main__":
-    main(test_provider)
+    main(test_provider, test_signed)
