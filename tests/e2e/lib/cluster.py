@@ -36,13 +36,18 @@ SLOW = float(os.environ.get("TUTTI_TEST_SLOW", "1"))  # sanitizers and busy mach
 SANITIZER_WORDS = ("ERROR: AddressSanitizer", "runtime error:", "WARNING: ThreadSanitizer", "LeakSanitizer")
 
 
+ports_given = set()
+
+
 def free_port(kind=socket.SOCK_STREAM):
-    """A port below those that the kernel gives to connections: none of them takes it before the server listens."""
+    """A port below those that the kernel gives to connections: none of them takes it before the server listens. Each is given once."""
     while True:
         port = random.SystemRandom().randrange(10000, 32768)
         with socket.socket(socket.AF_INET, kind) as s, contextlib.suppress(OSError):
-            s.bind(("127.0.0.1", port))
-            return port
+            if port not in ports_given:
+                s.bind(("127.0.0.1", port))
+                ports_given.add(port)
+                return port
 
 
 def wait_until(what, condition, seconds=20):
