@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 
 #include "cli/api.h"
@@ -44,10 +45,10 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 	int signal_number, rc;
 
 	(void)argc;
-	if (!forward_is_wanted(argv[0]))
+	if (!forward_is_wanted(argv[0]) || strchr(argv[0], ','))
 		return err_set(e, ERR_INVALID,
-			       "'%.200s': expected k8s://NAMESPACE/NAME; other servers need no "
-			       "connect: --server URL",
+			       "'%.200s': expected one k8s://NAMESPACE/NAME; other servers need "
+			       "no connect: --server URL",
 			       argv[0]);
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGINT);

@@ -9,6 +9,7 @@
 #include "cli/api.h"
 #include "cli/cmd.h"
 #include "cli/context.h"
+#include "cli/forward.h"
 #include "cli/login.h"
 #include "cli/table.h"
 #include "json/json_text.h"
@@ -29,23 +30,23 @@ static const struct conf_field fields[] = {
 	{ 0 }
 };
 
-/* One URL, or several with commas; a forwarded port is one server's. */
+/* One URL, or several with commas: all through kubectl, or none. */
 static int check_server(const char *url, struct err *e)
 {
 	static const char *const schemes[] = { "http://", "https://", "k8s://" };
-	size_t n = strchr(url, ',') ? 2 : ARRAY_SIZE(schemes), i;
+	size_t i;
 
 	for (const char *at = url; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-		for (i = 0; i < n; i++) {
+		for (i = 0; i < ARRAY_SIZE(schemes); i++) {
 			size_t len = strlen(schemes[i]);
 
 			if (!strncmp(at, schemes[i], len) && at[len] && at[len] != ',')
 				break;
 		}
-		if (i == n)
+		if (i == ARRAY_SIZE(schemes) || forward_is_wanted(at) != forward_is_wanted(url))
 			return err_set(e, ERR_INVALID,
-				       "'%.200s': expected http://HOST:PORT, https://HOST:PORT, "
-				       "several of these with commas, or k8s://NAMESPACE/NAME",
+				       "'%.200s': expected http://HOST:PORT, https://HOST:PORT or "
+				       "k8s://NAMESPACE/NAME, or several of one kind with commas",
 				       url);
 	}
 	return 0;

@@ -29,26 +29,35 @@ static bool is_name(const char *text, size_t len)
 	return len && len < 254 && strspn(text, NAME_CHARS) >= len && *text != '-';
 }
 
-/* Splits the URL; the caller frees both. */
-static int parse(const char *server, char **space, char **pod, struct err *e)
+/* Splits the URL, which ends at `end`; the caller frees both. */
+static int parse(const char *server, const char *end, char **space, char **pod, struct err *e)
 {
 	static const char kind[] = "pod/";
-	const char *at = server + strlen(SCHEME), *slash = strchr(at, '/');
-	const char *name = slash ? slash + 1 : "";
-	bool is_pod = !strncmp(name, kind, strlen(kind));
-	size_t len;
+	const char *at = server + strlen(SCHEME), *slash;
+	const char *name;
+	size_t len = 0;
+	bool is_pod;
 
+	if (!forward_is_wanted(server))
+		goto bad;
+	slash = memchr(at, '/', (size_t)(end - at));
+	if (!slash)
+		goto bad;
+	name = slash + 1;
+	is_pod = !strncmp(name, kind, strlen(kind));
 	name += is_pod ? strlen(kind) : 0;
-	len = strcspn(name, "/");
-	if (!slash || !is_name(at, (size_t)(slash - at)) || !is_name(name, len) ||
-	    (name[len] && name[len + 1]))
-		return err_set(e, ERR_INVALID,
-			       "'%.200s': expected k8s://NAMESPACE/NAME or "
-			       "k8s://NAMESPACE/pod/NAME",
-			       server);
+	while (end > name && end[-1] == '/')
+		end--;
+	len = (size_t)(end - name);
+	if (!is_name(at, (size_t)(slash - at)) || !is_name(name, len))
+		goto bad;
 	*space = xstrndup(at, (size_t)(slash - at));
 	*pod = xasprintf("pod/%.*s%s", (int)len, name, is_pod ? "" : "-0");
 	return 0;
+bad:
+	return err_set(e, ERR_INVALID,
+		       "'%.200s': expected k8s://NAMESPACE/NAME or k8s://NAMESPACE/pod/NAME",
+		       server);
 }
 
 /* In the child. A terminal's Ctrl-C is for this program, which ends the child when it needs it no more. */
@@ -82,7 +91,7 @@ static const char *last_line(char *text)
 	return begin ? begin + 1 : text;
 }
 
-/* Reads up to the line that names the port. */
+/* Reads up to the line that names the port, and adds its URL. */
 static int await_port(int in, struct forward *f, struct err *e)
 {
 	static const char said[] = "Forwarding from 127.0.0.1:";
@@ -102,8 +111,10 @@ static int await_port(int in, struct forward *f, struct err *e)
 		text[len] = '\0';
 		at = strstr(text, said);
 		if (at && strchr(at, '\n')) {
-			snprintf(f->url, sizeof(f->url), "http://127.0.0.1:%ld",
-				 strtol(at + strlen(said), NULL, 10));
+			size_t had = strlen(f->url);
+
+			snprintf(f->url + had, sizeof(f->url) - had, "%shttp://127.0.0.1:%ld",
+				 had ? "," : "", strtol(at + strlen(said), NULL, 10));
 			return 0;
 		}
 	}
@@ -112,46 +123,79 @@ static int await_port(int in, struct forward *f, struct err *e)
 	return err_set(e, ERR_PEER, "kubectl port-forward: %s", *clean ? clean : "it ended");
 }
 
-int forward_begin(struct forward *f, const char *server, struct err *e)
+static void end_one(pid_t pid, int out)
+{
+	kill(pid, SIGTERM);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	close(out);
+}
+
+static int begin_one(struct forward *f, const char *server, const char *end, struct err *e)
 {
 	char *space = NULL, *pod = NULL;
-	pid_t self = getpid();
-	int ends[2], rc = parse(server, &space, &pod, e);
+	pid_t self = getpid(), pid;
+	int ends[2], rc;
 
-	*f = (struct forward){ 0 };
+	if (f->n == FORWARDS_MOST)
+		return err_set(e, ERR_INVALID, "'%.200s': at most %d servers", server,
+			       FORWARDS_MOST);
+	rc = parse(server, end, &space, &pod, e);
 	if (rc)
 		return rc;
 	if (pipe2(ends, O_CLOEXEC)) {
 		rc = err_errno(e, "making a pipe");
 		goto out;
 	}
-	f->pid = fork();
-	if (!f->pid)
+	pid = fork();
+	if (!pid)
 		become(space, pod, ends[1], self);
-	f->out = ends[0];
-	close(ends[1]);
-	if (f->pid < 0) {
-		f->pid = 0;
-		close(f->out);
+	if (pid < 0)
 		rc = err_errno(e, "starting kubectl");
-	} else {
-		rc = await_port(f->out, f, e);
+	close(ends[1]);
+	if (pid < 0) {
+		close(ends[0]);
+		goto out;
 	}
-	if (rc)
-		forward_end(f);
+	rc = await_port(ends[0], f, e);
+	if (rc) {
+		end_one(pid, ends[0]);
+	} else {
+		f->kubectl[f->n].pid = pid;
+		f->kubectl[f->n++].out = ends[0];
+	}
 out:
 	free(space);
 	free(pod);
 	return rc;
 }
 
+int forward_begin(struct forward *f, const char *server, struct err *e)
+{
+	const char *at = server, *end;
+	int rc, failed = 0;
+	struct err why;
+
+	*f = (struct forward){ 0 };
+	do {
+		end = at + strcspn(at, ",");
+		rc = begin_one(f, at, end, &why);
+		if (rc && (!failed || rc == ERR_INVALID)) {
+			failed = rc;
+			*e = why;
+		}
+		at = end + 1;
+	} while (*end && rc != ERR_INVALID);
+	if (f->n && failed != ERR_INVALID)
+		return 0;
+	forward_end(f);
+	return failed;
+}
+
 void forward_end(struct forward *f)
 {
-	if (!f->pid)
-		return;
-	kill(f->pid, SIGTERM);
-	while (waitpid(f->pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	close(f->out);
-	f->pid = 0;
+	while (f->n) {
+		f->n--;
+		end_one(f->kubectl[f->n].pid, f->kubectl[f->n].out);
+	}
 }

@@ -60,6 +60,19 @@ def wait_ready():
     return tuple(wait_until(name, lambda: pod_ready(name)) for name in ("tutti-agent", "tutti-aggregator"))
 
 
+def process_of(pod):
+    """The pid on this machine of the pod's program."""
+    uid = pod["metadata"]["uid"]
+    program = pod["spec"]["containers"][0]["image"].split("/")[-1].split(":")[0]
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and uid in (entry / "cgroup").read_text().replace("_", "-") and program in os.readlink(entry / "exe"):
+                return int(entry.name)
+        except OSError:
+            pass
+    raise AssertionError(f"no process of {pod['metadata']['name']}")
+
+
 def give_volume():
     """For the claim of the aggregator's pod: a folder of this machine. The cluster has no storage class."""
     folder = WORK / "store"

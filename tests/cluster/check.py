@@ -5,11 +5,14 @@ import sys
 import chart
 import dev
 import enrol
+import http_ports
 import overlays
+import replicas
 import rolling
 from bed import say
 
-PARTS = {"overlays": overlays.check, "dev": dev.check, "rolling": rolling.check, "enrol": enrol.check, "chart": chart.check}
+PARTS = {"overlays": overlays.check, "dev": dev.check, "rolling": rolling.check, "enrol": enrol.check, "http": http_ports.check, "replicas": replicas.check,
+         "chart": chart.check}
 
 if __name__ == "__main__":
     for name in sys.argv[3:] or PARTS:

@@ -7,12 +7,13 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import time
 
-from bed import (ADMIN, OVERLAYS, ROOT, TUTTI, WORK, Forward, ask, captures, connected, get, kubectl, person, remove, say, token_of, tutti,
-                 wait_ready, wait_until)
+from bed import (ADMIN, OVERLAYS, ROOT, TUTTI, WORK, Forward, apply, ask, captures, connected, get, kubectl, person, process_of, remove, say, token_of,
+                 tutti, wait_ready, wait_until)
 
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 from lib import kubernetes_schema, xspace  # noqa: E402
@@ -76,19 +77,6 @@ def check_pod_security():
     pod["metadata"]["name"], pod["spec"] = "aggregator", {**aggregator, "serviceAccountName": "default"}
     kubectl("create", "-f", "-", "--dry-run=server", text=json.dumps(pod))
     say("PodSecurity: our namespace admits the agent; `restricted` refuses it, and admits the aggregator")
-
-
-def process_of(pod):
-    """The pid on this machine of the pod's program."""
-    uid = pod["metadata"]["uid"]
-    program = pod["spec"]["containers"][0]["image"].split("/")[-1].split(":")[0]
-    for entry in pathlib.Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and uid in (entry / "cgroup").read_text().replace("_", "-") and program in os.readlink(entry / "exe"):
-                return int(entry.name)
-        except OSError:
-            pass
-    raise AssertionError(f"no process of {pod['metadata']['name']}")
 
 
 def status_of(pid):
@@ -248,6 +236,29 @@ def check_people(config, session):
     say(f"people by their rights to captures.tutti.dev: {cells} cells of role x namespace x verb, four wrong tokens, in {time.monotonic() - begin:.1f} s")
 
 
+def check_killed_agent(config, agent):
+    """A second agent, as of another node; the node's own is killed in a window: the other host has a whole file, this one says what it lacks."""
+    template = get("daemonset", "tutti-agent", "-n", "tutti")["spec"]["template"]
+    container = template["spec"]["containers"][0]
+    words = {"host": "other", "label": "node=other", "spool": "/var/lib/tutti/other", "local-socket": ""}
+    container["args"] = [a for a in container["args"] if a.split("=")[0][2:] not in words] + [f"--{k}={v}" for k, v in words.items()]
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):  # they ask at the local socket
+        del container[probe]
+    apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "other", "namespace": "tutti"}, "spec": template["spec"]})
+    with Forward(config) as server:
+        wait_until("both agents", lambda: len(connected(server)) == 2)
+        running = subprocess.Popen([TUTTI, "capture", "--server", server, "--hosts", "all", "--duration", "4s", "--json"], stdout=subprocess.PIPE, text=True)
+        wait_until("the window", lambda: any(c["state"] == "running" for c in captures(server)))
+        os.kill(process_of(agent), signal.SIGKILL)
+        out, _ = running.communicate(timeout=120)
+        capture = json.loads(out)
+        states = {h["host"]: (h["state"], h["reason"]) for h in capture["hosts"]}
+        assert capture["state"] == "committed" and states["other"] == ("complete", "") and states["localhost"][1], states
+        wait_until("the agent's next process", lambda: len(connected(server)) == 2)
+    kubectl("delete", "pod", "other", "-n", "tutti", "--timeout=60s")
+    say(f"the node's agent got SIGKILL in a window: {states}, exit {running.returncode}; it is back")
+
+
 def pods_of_job():
     pods = [p for p in get("pods", "-n", "jobs")["items"] if "deletionTimestamp" not in p["metadata"]]
     ready = [p for p in pods if any(c["type"] == "Ready" and c["status"] == "True" for c in p["status"].get("conditions", []))]
@@ -276,4 +287,5 @@ def check():
     config = operator()
     check_capture(config, jobs[0])
     check_people(config, check_job(config, jobs))
+    check_killed_agent(config, agent)
     say(f"all of it removed by kubectl delete -k after {remove(OVERLAYS / 'dev'):.1f} s")

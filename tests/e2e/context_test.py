@@ -75,6 +75,19 @@ def test_contexts():
         begin = "port-forward --namespace ml pod/"
         assert [words for _, words in calls] == [begin + pod + " :7400" for pod in ("tutti-aggregator-0", "other-3", "tutti-aggregator-0")], calls
         assert not [pid for pid, _ in calls if os.path.exists(f"/proc/{pid}")], "kubectl outlived its verb"
+        # Two aggregators: one that cannot be forwarded is left out.
+        both = "k8s://missing/pod/x-0,k8s://ml/pod/x-1"
+        assert json.loads(tutti("hosts", "--server", both, "--json"))["hosts"] == []
+        tutti("context", "add", "pair", "k8s://ml/pod/x-0,k8s://ml/pod/x-1")
+        assert json.loads(tutti("--context", "pair", "hosts", "--json"))["hosts"] == []
+        calls = [line.split(" ", 1) for line in (c.dir / "kubectl.log").read_text().splitlines()][-2:]
+        assert [words for _, words in calls] == [begin + "x-0 :7400", begin + "x-1 :7400"], calls
+        assert not [pid for pid, _ in calls if os.path.exists(f"/proc/{pid}")], "kubectl outlived its verb"
+        assert "not found" in tutti("hosts", "--server", "k8s://missing/x,k8s://missing/y", code=1)
+        assert "several of one kind" in tutti("context", "add", "x", f"k8s://ml/x,{c.url}", code=2)
+        assert "expected k8s://" in tutti("hosts", "--server", f"k8s://ml/x,{c.url}", code=2)
+        assert "at most 4 servers" in tutti("hosts", "--server", ",".join(["k8s://ml/x"] * 5), code=2)
+        assert "expected one" in tutti("connect", both, code=2)
         assert tutti("hosts", "--server", "k8s://missing/x", code=1).strip().endswith('pods "x-0" not found')
         assert "k8s://NAMESPACE/NAME" in tutti("hosts", "--server", "k8s://ml", code=2)
 

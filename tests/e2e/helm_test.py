@@ -18,6 +18,7 @@ VALUES = {  # of the base and of each overlay
     "overlays/gpu": {"gpu": "true"},
     "overlays/monitor": {"metrics.secret": "tutti-metrics"},
     "overlays/oidc": {"oidc.issuer": "https://id.example.com", "oidc.grants[0]": "tutti-admins=admin"},
+    "overlays/replicas": {"replicas": "2", "store.url": "s3://BUCKET/tutti", "store.secret": "tutti-store", "store.volume": ""},
 }
 
 
@@ -57,14 +58,20 @@ def test_values():
     both = objects({"enrol.secret": "a", "metrics.secret": "b", "oidc.issuer": "https://id"})["StatefulSet", "tutti-aggregator"]
     args = both["spec"]["template"]["spec"]["containers"][0]["args"]
     assert {"--insecure", "--enrol=/var/lib/tutti/authority", "--http=0.0.0.0:7400", "--anonymous=none"} <= set(args), args
+    pair = objects({**VALUES["overlays/replicas"], "enrol.secret": "a"})
+    container = pair["StatefulSet", "tutti-aggregator"]["spec"]["template"]["spec"]["containers"][0]
+    assert "--enrol-name=$(POD_NAME).tutti-aggregator.tutti.svc" in container["args"] and "httpGet" in container["readinessProbe"], container
     other = objects({}, "profiling")
     spaces = {o["metadata"].get("namespace", "profiling") for o in other.values()}
     assert spaces == {"profiling"} and ("Namespace", "profiling") in other, spaces
     assert other["ClusterRoleBinding", "tutti-aggregator"]["subjects"][0]["namespace"] == "profiling"
     assert "--aggregator=tutti-aggregator.profiling.svc:7401" in other["DaemonSet", "tutti-agent"]["spec"]["template"]["spec"]["containers"][0]["args"]
-    for key, value in (("image", "x"), ("images.pullPolicy", "Sometimes"), ("store.url", "ftp://x"), ("store.volume", "much"), ("gpu", "2"), ("agent.cpu", "1"), ("oidc.grants[0]", "all=root"), ("oidc.issuer", "http://x")):
+    for key, value in (("image", "x"), ("images.pullPolicy", "Sometimes"), ("store.url", "ftp://x"), ("store.volume", "much"), ("gpu", "2"), ("agent.cpu", "1"), ("oidc.grants[0]", "all=root"), ("oidc.issuer", "http://x"), ("replicas", "0"),
+                       ("replicas", "2")):  # without a bucket
         p = template({key: value})
         assert p.returncode and "values don't meet the specifications" in p.stderr, (key, p.stdout, p.stderr)
+    p = template({**VALUES["overlays/replicas"], "oidc.issuer": "https://id"})
+    assert p.returncode and "values don't meet the specifications" in p.stderr, (p.stdout, p.stderr)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy/kubernetes"
 OVERLAYS = [".", "base", *(f"overlays/{p.name}" for p in sorted((FOLDER / "overlays").iterdir()))]
 HTTP = {"overlays/oidc": "tutti.dev/ingress", "overlays/monitor": "tutti.dev/monitoring"}  # the label of the namespaces that reach HTTP
+PAIR = "overlays/replicas"  # HTTP for the kubelet
 CAPABILITIES = ["PERFMON", "BPF", "SYS_PTRACE", "SYSLOG", "DAC_READ_SEARCH"]
 
 
@@ -117,7 +118,8 @@ def check_agent(o, overlay):
 def check_aggregator(objects, overlay):
     o = objects["StatefulSet", "tutti-aggregator"]
     spec, container = pod(o)
-    assert o["spec"]["replicas"] == 1, "two aggregators must not use one store"
+    assert o["spec"]["replicas"] == (2 if overlay == PAIR else 1)
+    assert ("--replica=$(POD_NAME)" in container["args"]) == (overlay == PAIR), "two aggregators must not use one store, unless one leads"
     assert "add" not in container["securityContext"]["capabilities"] and "hostPID" not in spec
     assert spec["securityContext"]["runAsNonRoot"] is True and spec["securityContext"]["runAsUser"] == 65532
     assert not [v for v in spec["volumes"] if "hostPath" in v]
@@ -127,7 +129,7 @@ def check_aggregator(objects, overlay):
     assert ("--insecure" in container["args"]) == (overlay != "overlays/enrol")
     # What others reach is what the Service and the NetworkPolicy name; HTTP is the pod's own, except where people or Prometheus reach it.
     ports = {(p["containerPort"], p.get("protocol", "TCP")) for p in container["ports"]}
-    assert ports == {(7401, "TCP"), (7403, "UDP"), *({(7400, "TCP")} if overlay in HTTP else ())}
+    assert ports == {(7401, "TCP"), (7403, "UDP"), *({(7400, "TCP")} if overlay in (*HTTP, PAIR) else ())}
     service = objects["Service", "tutti-aggregator"]["spec"]
     assert {(p["port"], p.get("protocol", "TCP")) for p in service["ports"]} == {(7401, "TCP"), (7403, "UDP")}
     assert service["clusterIP"] == "None"
@@ -136,10 +138,17 @@ def check_aggregator(objects, overlay):
     if overlay in HTTP:
         assert "--http=0.0.0.0:7400" in container["args"] and "--anonymous=none" in container["args"]
         assert more == [{"from": [{"namespaceSelector": {"matchLabels": {HTTP[overlay]: "true"}}}], "ports": [{"port": 7400, "protocol": "TCP"}]}]
+    elif overlay == PAIR:
+        assert "--http=0.0.0.0:7400" in container["args"] and "--anonymous=none" in container["args"]
+        assert more == [{"from": [{"podSelector": {"matchLabels": o["spec"]["selector"]["matchLabels"]}}], "ports": [{"port": 7403, "protocol": "UDP"}]}]
+        pods = [f"tutti-aggregator-{i}" for i in range(2)]
+        agent = objects["DaemonSet", "tutti-agent"]["spec"]["template"]["spec"]["containers"][0]
+        assert agent["args"][0] == "--aggregator=" + ",".join(f"{p}.tutti-aggregator.tutti.svc:7401" for p in pods)
+        assert service["publishNotReadyAddresses"] is True
     else:
         assert "--http=127.0.0.1:7400" in container["args"] and not more
     check_services(objects)
-    assert bool(o["spec"].get("volumeClaimTemplates")) == (overlay not in ("overlays/bucket", "overlays/dev"))
+    assert bool(o["spec"].get("volumeClaimTemplates")) == (overlay not in ("overlays/bucket", "overlays/dev", PAIR))
 
 
 def check_services(objects):
@@ -160,7 +169,7 @@ def check_services(objects):
             assert o["spec"]["endpoints"][0]["port"] in {p["name"] for p in found["spec"]["ports"]}
 
 
-def check_rights(objects):
+def check_rights(objects, overlay):
     """What the aggregator reads and asks, which is all that a program may; the other roles are for people."""
     assert not [k for k in objects if k[0] in ("RoleBinding", "Secret")], objects.keys()
     assert {k[1]: o["rules"] for k, o in objects.items() if k[0] == "ClusterRole"} == dict([
@@ -177,7 +186,8 @@ def check_rights(objects):
     roles = {k: o["rules"] for k, o in objects.items() if k[0] == "Role"}
     assert roles == {("Role", "tutti-forward"): [
         {"apiGroups": [""], "resources": ["services", "pods"], "verbs": ["get", "list"]},
-        {"apiGroups": [""], "resources": ["pods/portforward"], "resourceNames": ["tutti-aggregator-0"], "verbs": ["create", "get"]}]}, roles
+        {"apiGroups": [""], "resources": ["pods/portforward"], "verbs": ["create", "get"],
+         "resourceNames": ["tutti-aggregator-0", *(["tutti-aggregator-1"] if overlay == PAIR else [])]}]}, roles
     for kind, name in objects:
         if kind == "ServiceAccount":
             assert objects[kind, name]["automountServiceAccountToken"] is False
@@ -203,7 +213,7 @@ def main():
     for overlay in OVERLAYS:
         objects = render(overlay)
         check_schema(schema, objects)
-        check_rights(objects)
+        check_rights(objects, overlay)
         check_agent(objects["DaemonSet", "tutti-agent"], overlay)
         check_aggregator(objects, overlay)
         images = {o["spec"]["template"]["spec"]["containers"][0]["image"] for (kind, _), o in objects.items() if kind in ("DaemonSet", "StatefulSet")}

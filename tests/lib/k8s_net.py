@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What CoreDNS and kube-proxy are for, as far as tests/cluster.sh needs it: k8s_net.py API TOKEN NAMES SERVICE
 
-Answers at NAMES:53 for the Services of the cluster, of a headless one with its Ready pods, and forwards SERVICE:443, the address of the API
-server's own Service, to API, a URL on loopback. There are no other names.
+Answers at NAMES:53 for the Services of the cluster, of a headless one with its Ready pods, for the pods of a StatefulSet by their names, and
+forwards SERVICE:443, the address of the API server's own Service, to API, a URL on loopback. There are no other names.
 """
 import ipaddress
 import json
@@ -29,20 +29,21 @@ def get(path):
 
 
 def look_up(labels):
-    """(code, addresses) of NAME.NAMESPACE.svc.cluster.local."""
-    if len(labels) != 5 or labels[2:] != SUFFIX:
+    """(code, addresses) of [POD.]NAME.NAMESPACE.svc.cluster.local."""
+    if len(labels) not in (5, 6) or labels[-3:] != SUFFIX:
         return NO_NAME, []
-    name, space = map(urllib.parse.quote, labels[:2])
+    name, space = map(urllib.parse.quote, labels[-5:-3])
+    pod = labels[0] if len(labels) == 6 else None
     try:
         address = get(f"/api/v1/namespaces/{space}/services/{name}")["spec"]["clusterIP"]
         if address != "None":
-            return NO_ERROR, [address]
+            return (NO_NAME, []) if pod else (NO_ERROR, [address])
         slices = get(f"/apis/discovery.k8s.io/v1/namespaces/{space}/endpointslices?labelSelector=kubernetes.io/service-name={name}")["items"]
     except urllib.error.HTTPError as e:
         return NO_NAME if e.code == 404 else SERVER_FAILED, []
     except OSError:
         return SERVER_FAILED, []
-    ready = [a for s in slices for e in s["endpoints"] or [] if e["conditions"].get("ready") for a in e["addresses"]]
+    ready = [a for s in slices for e in s["endpoints"] or [] if e["conditions"].get("ready") and pod in (None, e.get("hostname")) for a in e["addresses"]]
     return NO_ERROR if ready else NO_NAME, ready
 
 

@@ -44,7 +44,7 @@ def die_with_parent():
 
 class Server:
     """A program on a free port; `self.folder` is its own, `self.scheme` http."""
-    program, scheme = "", "http"
+    program, scheme, address = "", "http", "127.0.0.1"
     secrets = []  # that must not be in any output
 
     def arguments(self):
@@ -63,7 +63,7 @@ class Server:
         self.temporary = tempfile.TemporaryDirectory(prefix="tutti-server-")
         self.folder = pathlib.Path(self.temporary.name)
         self.port = free_port()
-        self.endpoint = f"{self.scheme}://127.0.0.1:{self.port}"
+        self.endpoint = f"{self.scheme}://{self.address}:{self.port}"
         with open(self.folder / "log", "wb") as log:
             self.process = subprocess.Popen([*shlex.split(command.stdout), *self.arguments()], env={"HOME": str(self.folder), "PATH": "/usr/bin:/bin", **self.more_environment()},
                                             stdout=log, stderr=log, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent)
@@ -79,7 +79,7 @@ class Server:
         end = time.monotonic() + START_S
         while True:
             try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                socket.create_connection((self.address, self.port), 1).close()
                 return
             except OSError:
                 if self.process.poll() is not None or time.monotonic() > end:
@@ -104,7 +104,7 @@ class Versitygw(Server):
         data = self.data or self.folder / "data"
         (data / "bucket").mkdir(parents=True)
         (self.folder / "iam").mkdir()
-        return ["--port", f"127.0.0.1:{self.port}", "--region", "us-east-1", "--iam-dir", str(self.folder / "iam"), "posix", str(data)]
+        return ["--port", f"{self.address}:{self.port}", "--region", "us-east-1", "--iam-dir", str(self.folder / "iam"), "posix", str(data)]
 
     def more_environment(self):
         return {"ROOT_ACCESS_KEY": "AKIDTEST", "ROOT_SECRET_KEY": SECRET}
