@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files of other processes, as those processes see them: opened below /proc/PID/root. Symbolic links
- * cannot lead out of that root, pipes do not block, and only regular files are opened. For workers: may block.
+ * cannot lead out of that root, and only regular files are opened: pipes and devices are not touched. For workers: may block.
  */
 #ifndef AGENT_PROC_FOREIGN_FILE_H
 #define AGENT_PROC_FOREIGN_FILE_H
@@ -16,8 +16,12 @@
 /* Returns a descriptor, which the caller closes, and fills `st`; or a negative code. */
 MUST_CHECK int foreign_open(uint32_t pid, const char *path, struct stat *st, struct err *e);
 
-/* The same for a path as /proc/PID/maps has it: of a process in a chroot it does not begin at the process's root. */
-MUST_CHECK int foreign_open_mapped(uint32_t pid, const char *path, struct stat *st, struct err *e);
+/* The same for a file that the process has mapped, with the path and the inode that /proc/PID/maps has; the path of a process in
+ * a chroot does not begin at the process's root. If the process has ended, the agent's own file at that path is taken; if the
+ * file was removed or replaced, what /proc/PID still opens: the program itself, and its libraries with
+ * CAP_CHECKPOINT_RESTORE. ERR_NOT_FOUND: none of these has that inode. */
+MUST_CHECK int foreign_open_mapped(uint32_t pid, const char *path, uint64_t inode, struct stat *st,
+				   struct err *e);
 
 /* ERR_DENIED if no file of the process can be opened for lack of a permission. */
 MUST_CHECK int foreign_check(uint32_t pid, struct err *e);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/proc/living.h"
 #include "base/file.h"
 #include "base/mem.h"
 
@@ -85,6 +86,7 @@ static void parse_line(struct proc_maps *out, const char *line, size_t len)
 	if (out->n && m.start < out->v[out->n - 1].end)
 		return; /* out of order: the kernel does not write that */
 	m.path = xstrndup(p, (size_t)(end - p));
+	out->bytes += (size_t)(end - p) + 1;
 	add(out, &m);
 }
 
@@ -106,7 +108,7 @@ int proc_maps_read(struct proc_maps *out, uint32_t pid, struct err *e)
 	int rc;
 
 	*out = (struct proc_maps){ 0 };
-	snprintf(path, sizeof(path), "/proc/%u/maps", pid);
+	snprintf(path, sizeof(path), "/proc/%u/maps", proc_living(pid));
 	rc = file_load(path, MAPS_BYTES_MAX, &text, e);
 	if (!rc)
 		proc_maps_parse(out, buf_str(&text));
@@ -122,6 +124,11 @@ void proc_maps_release(struct proc_maps *maps)
 		free(maps->v[i].path);
 	free(maps->v);
 	*maps = (struct proc_maps){ 0 };
+}
+
+size_t proc_maps_bytes(const struct proc_maps *maps)
+{
+	return maps->bytes + maps->n * sizeof(*maps->v);
 }
 
 const struct proc_map *proc_maps_find(const struct proc_maps *maps, uint64_t address)

@@ -18,6 +18,7 @@ struct proc_map {
 struct proc_maps {
 	struct proc_map *v; /* in order of address */
 	size_t n;
+	size_t bytes; /* of the paths */
 };
 
 /* The kind of memory behind a mapping's path: a file, the kernel's vdso, or code made at run time. */
@@ -31,6 +32,9 @@ void proc_maps_parse(struct proc_maps *out, const char *text);
 MUST_CHECK int proc_maps_read(struct proc_maps *out, uint32_t pid, struct err *e);
 
 void proc_maps_release(struct proc_maps *maps);
+
+/* The memory that they take. */
+size_t proc_maps_bytes(const struct proc_maps *maps);
 
 /* The mapping that holds the address, or NULL. */
 const struct proc_map *proc_maps_find(const struct proc_maps *maps, uint64_t address);

@@ -2,10 +2,8 @@
 #include "agent/python/interpreter.h"
 
 #include <errno.h>
-#include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "agent/proc/foreign_file.h"
@@ -50,35 +48,6 @@ static int read_fd(void *arg, uint64_t offset, void *out, size_t len, struct err
 	return file_read_exact(*(int *)arg, offset, out, len, "the file", e);
 }
 
-/* Overlay file systems list another inode in maps than stat() gives. */
-static bool is_mapped_file(int fd, const struct stat *st, const struct proc_map *map, bool here)
-{
-	struct statfs fs;
-
-	if (st->st_ino == map->inode)
-		return true;
-	return !here && !fstatfs(fd, &fs) && fs.f_type == OVERLAYFS_SUPER_MAGIC;
-}
-
-/* Opens the file as its process sees it, or, if it is outside of the process's root, as the reader does. */
-static int open_mapped(uint32_t pid, const struct proc_map *map, struct stat *st, struct err *e)
-{
-	int rc = foreign_open_mapped(pid, map->path, st, e), fd = rc;
-
-	if (fd >= 0 && !is_mapped_file(fd, st, map, false)) {
-		close(fd);
-		fd = rc = err_set(e, ERR_NOT_FOUND, "%.150s is another file by now", map->path);
-	}
-	if (fd >= 0 || rc == ERR_DENIED)
-		return fd;
-	fd = foreign_open_here(map->path, st, NULL);
-	if (fd >= 0 && is_mapped_file(fd, st, map, true))
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	return rc;
-}
-
 static struct python_file *find_file(struct python_files *files, const struct stat *st)
 {
 	for (size_t i = 0; i < FILES_KNOWN; i++) {
@@ -109,7 +78,7 @@ static int load_objects(struct python_files *files, uint32_t pid, const struct p
 			uint64_t objects[OBJECTS], struct err *e)
 {
 	struct stat st;
-	int fd = open_mapped(pid, map, &st, e), rc = fd;
+	int fd = foreign_open_mapped(pid, map->path, map->inode, &st, e), rc = fd;
 	struct elf_source src = { .read = read_fd, .arg = &fd, .size = (uint64_t)st.st_size };
 	struct python_file *f;
 	uint64_t loaded;

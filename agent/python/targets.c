@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/proc/status.h"
 #include "base/clean_text.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -97,33 +98,13 @@ struct python_target *python_targets_add(struct python_targets *ts, uint32_t pid
 
 /* ---- threads ---- */
 
-uint32_t python_inner_id(const char *path, bool *is_nested)
-{
-	struct buf text = BUF_INIT;
-	const char *line;
-	uint32_t id = 0;
-	int n = 0;
-
-	if (!file_load(path, 16384, &text, NULL) && (line = strstr(buf_str(&text), "\nNSpid:"))) {
-		char *at = (char *)line + 7;
-
-		while (*at == '\t' || *at == ' ') {
-			id = (uint32_t)strtoul(at, &at, 10);
-			n++;
-		}
-	}
-	*is_nested = n > 1;
-	buf_release(&text);
-	return id;
-}
-
 /* The host's id of the thread that the process knows as `id`; 0 if there is none. */
 static uint32_t outer_id(const struct python_target *t, uint32_t id)
 {
-	char path[32], status[320];
+	char path[32], status_path[320];
+	struct proc_status status;
 	struct dirent *entry;
 	uint32_t found = 0;
-	bool is_nested;
 	DIR *dir;
 
 	if (!t->is_nested)
@@ -133,8 +114,8 @@ static uint32_t outer_id(const struct python_target *t, uint32_t id)
 	while (dir && !found && (entry = readdir(dir))) {
 		if (entry->d_name[0] == '.')
 			continue;
-		snprintf(status, sizeof(status), "%s/%s/status", path, entry->d_name);
-		if (python_inner_id(status, &is_nested) == id)
+		snprintf(status_path, sizeof(status_path), "%s/%s/status", path, entry->d_name);
+		if (proc_status_read(status_path, &status) && (uint32_t)status.inner_id == id)
 			found = (uint32_t)strtoul(entry->d_name, NULL, 10);
 	}
 	if (dir)

@@ -35,7 +35,4 @@ struct python_targets {
 
 void python_target_free(struct python_target *t);
 
-/* The last number of the line "NSpid:\t4711\t12" of a status file, which is the innermost id; 0 = none. */
-uint32_t python_inner_id(const char *path, bool *is_nested);
-
 #endif

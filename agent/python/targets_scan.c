@@ -11,6 +11,7 @@
 
 #include "agent/pods/pod_view.h"
 #include "agent/proc/command.h"
+#include "agent/proc/status.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -59,19 +60,6 @@ static void note_unread(size_t *n, char why[200], const struct known *k, const s
 	snprintf(why, 200, "pid %u: %.180s", k->pid, e->msg);
 }
 
-/* Whose process it is; false if it has ended. */
-static bool read_user(struct known *k)
-{
-	char path[32];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%u", k->pid);
-	if (stat(path, &st))
-		return false;
-	k->uid = st.st_uid;
-	return true;
-}
-
 /* One user's programs do not take all the room. */
 static bool has_room(const struct python_targets *ts, uint32_t uid)
 {
@@ -84,16 +72,14 @@ static bool has_room(const struct python_targets *ts, uint32_t uid)
 
 static void begin_target(struct python_targets *ts, struct known *k,
 			 const struct python_memory *memory,
-			 const struct python_interpreter *interpreter)
+			 const struct python_interpreter *interpreter, bool is_nested)
 {
 	struct python_target *t = python_targets_add(ts, k->pid, memory, interpreter);
-	char status[48];
 
 	t->uid = k->uid;
 	t->memory.arg = &t->pid;
 	t->is_checked = true;
-	snprintf(status, sizeof(status), "/proc/%u/status", k->pid);
-	python_inner_id(status, &t->is_nested);
+	t->is_nested = is_nested;
 	read_command(t);
 	k->target = t;
 }
@@ -102,6 +88,7 @@ static void look(struct python_targets *ts, struct known *k)
 {
 	struct python_memory memory = { python_memory_of_process, &k->pid };
 	struct python_interpreter interpreter;
+	struct proc_status status;
 	struct err e = { 0 };
 
 	k->is_left_out = false;
@@ -110,10 +97,11 @@ static void look(struct python_targets *ts, struct known *k)
 		note_unread(&ts->unread.denied, ts->unread.denied_why, k, &e);
 	else if (k->rc == ERR_UNSUPPORTED)
 		note_unread(&ts->unread.unsupported, ts->unread.unsupported_why, k, &e);
-	if (k->rc || !read_user(k))
+	if (k->rc || !proc_status_of(k->pid, &status))
 		return;
+	k->uid = status.uid;
 	if (has_room(ts, k->uid))
-		begin_target(ts, k, &memory, &interpreter);
+		begin_target(ts, k, &memory, &interpreter, status.is_nested);
 	else
 		k->is_left_out = true;
 }

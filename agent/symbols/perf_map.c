@@ -7,8 +7,7 @@
 #include "base/clean_text.h"
 #include "base/mem.h"
 
-#define SYMBOLS_MAX	(1U << 20)
-#define NAMES_BYTES_MAX (64U << 20)
+#define NAMES_BYTES_MAX (64U << 20) /* where names are 32 bits */
 #define NAME_BYTES_MAX	512
 
 /* How many entries that start earlier are compared: code is often replaced, but rarely nested. */
@@ -21,10 +20,13 @@ void perf_map_release(struct perf_map *pm)
 	*pm = (struct perf_map){ 0 };
 }
 
+size_t perf_map_bytes(const struct perf_map *pm)
+{
+	return pm->names.cap + pm->cap * sizeof(*pm->v);
+}
+
 static void add_symbol(struct perf_map *pm, uint64_t start, uint64_t size, const char *name)
 {
-	if (pm->n == SYMBOLS_MAX || pm->names.len > NAMES_BYTES_MAX)
-		return;
 	if (pm->n == pm->cap) {
 		pm->cap = pm->cap ? 2 * pm->cap : 256;
 		pm->v = xrealloc(pm->v, pm->cap * sizeof(*pm->v));
@@ -54,6 +56,11 @@ static const char *parse_hex(const char *p, const char *end, uint64_t *out)
 	return p;
 }
 
+static bool is_full(const struct perf_map *pm, size_t max_bytes)
+{
+	return pm->names.len > NAMES_BYTES_MAX || perf_map_bytes(pm) > max_bytes;
+}
+
 static void parse_line(struct perf_map *pm, const char *line, const char *end)
 {
 	char name[NAME_BYTES_MAX];
@@ -66,12 +73,13 @@ static void parse_line(struct perf_map *pm, const char *line, const char *end)
 		add_symbol(pm, start, size, name);
 }
 
-size_t perf_map_parse(struct perf_map *pm, const char *text, size_t len)
+size_t perf_map_parse(struct perf_map *pm, const char *text, size_t len, size_t max_bytes)
 {
 	const char *at = text, *stop = text + len, *end;
 
 	while (at < stop && (end = memchr(at, '\n', (size_t)(stop - at)))) {
-		parse_line(pm, at, end);
+		if (!is_full(pm, max_bytes))
+			parse_line(pm, at, end);
 		at = end + 1;
 	}
 	pm->parsed += (uint64_t)(at - text);

@@ -25,12 +25,15 @@ struct perf_map {
 	uint64_t parsed; /* bytes of the file that were read */
 };
 
+/* The memory that it takes. */
+size_t perf_map_bytes(const struct perf_map *pm);
+
 /* A zeroed struct is empty. */
 void perf_map_release(struct perf_map *pm);
 
 /* Parses the whole lines of `text`, the file's next bytes; returns their length. Malformed lines are
- * skipped, and all lines after 2^20 names or 64 MiB of them. */
-size_t perf_map_parse(struct perf_map *pm, const char *text, size_t len);
+ * skipped, and all lines once the map takes more than `max_bytes` of memory. */
+size_t perf_map_parse(struct perf_map *pm, const char *text, size_t len, size_t max_bytes);
 
 /* The newest code at the address, or NULL. */
 const char *perf_map_find(struct perf_map *pm, uint64_t address);

@@ -2,13 +2,10 @@
 #include "agent/symbols/symbols.h"
 
 #include <inttypes.h>
-#include <linux/magic.h>
-#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/clean_text.h"
@@ -18,21 +15,28 @@
 #include "agent/symbols/kallsyms.h"
 #include "agent/symbols/name_pool.h"
 #include "agent/symbols/perf_map.h"
+#include "agent/proc/status.h"
 #include "base/file.h"
 #include "base/mem.h"
 
-#define NAME_BYTES	   1000 /* mangled C++ names have no limit */
-#define NAMES_BYTES_MAX	   (32U << 20) /* with more names, all are dropped and a new epoch begins */
-#define KNOWN_IMAGES_MAX   512 /* files and processes remembered between jobs */
-#define OPEN_MAX	   64 /* files open at once during a job */
-#define INDEX_BYTES_MAX	   (64U << 20) /* all ELF indexes together, between jobs */
+#define NAME_BYTES	 1000 /* mangled C++ names have no limit */
+#define NAMES_BYTES_MAX	 (32U << 20) /* with more names, all are dropped and a new epoch begins */
+#define KNOWN_IMAGES_MAX 512 /* files and processes remembered between jobs */
+#define OPEN_MAX	 64 /* files open at once during a job */
+#define INDEX_BYTES_MAX	 (64U << 20) /* all indexes together, between jobs */
+/* During a job, of all and of the processes of one user: beyond it functions have no names. Any process can bring files with
+ * millions of names. */
+#define JOB_BYTES_MAX	   (144U << 20)
+#define JOB_OF_USER_MAX	   (96U << 20)
 #define FILE_BYTES_MAX	   ((uint64_t)8 << 30)
-#define PERF_MAP_BYTES_MAX (64U << 20)
+#define PERF_MAP_READ_MAX  (64U << 20) /* bytes of a process's map in a job */
+#define PERF_MAP_CHUNK	   (1U << 20)
 #define KALLSYMS_BYTES_MAX (64U << 20)
 
 /* What has been read of an image: of a file, or of a process with code made at run time. */
 struct known_image {
 	struct image image; /* owns its path */
+	uint32_t uid; /* of the process through which it became known */
 	uint64_t used; /* the job that used it last */
 	int fd; /* of a file, during a job; -1 */
 	struct stat st; /* what was indexed */
@@ -148,8 +152,24 @@ static size_t least_used(const struct symbols *sy)
 
 static size_t known_image_bytes(const struct known_image *m)
 {
-	return elf_symbols_bytes(&m->elf) + debug_file_bytes(&m->debug) + m->jit.names.cap +
-	       m->jit.cap * sizeof(*m->jit.v);
+	return elf_symbols_bytes(&m->elf) + debug_file_bytes(&m->debug) + perf_map_bytes(&m->jit) +
+	       proc_maps_bytes(&m->maps);
+}
+
+/* How many bytes more the image may have. */
+static size_t room_for(const struct symbols *sy, const struct known_image *m)
+{
+	size_t all = 0, of_user = 0, left, left_of_user;
+
+	for (size_t i = 0; i < sy->n; i++) {
+		size_t bytes = known_image_bytes(sy->known[i]);
+
+		all += bytes;
+		of_user += sy->known[i]->uid == m->uid ? bytes : 0;
+	}
+	left = all < JOB_BYTES_MAX ? JOB_BYTES_MAX - all : 0;
+	left_of_user = of_user < JOB_OF_USER_MAX ? JOB_OF_USER_MAX - of_user : 0;
+	return left < left_of_user ? left : left_of_user;
 }
 
 void symbols_end(struct symbols *sy)
@@ -158,6 +178,7 @@ void symbols_end(struct symbols *sy)
 
 	for (size_t i = 0; i < sy->n; i++) {
 		close_known_image(sy, sy->known[i]);
+		proc_maps_release(&sy->known[i]->maps); /* each job reads them */
 		bytes += known_image_bytes(sy->known[i]);
 	}
 	while (sy->n && (bytes > INDEX_BYTES_MAX || sy->n > KNOWN_IMAGES_MAX)) {
@@ -176,6 +197,16 @@ static bool holds_image(const struct known_image *m, const struct image *image)
 		return m->image.serial == image->serial;
 	return m->image.inode == image->inode && m->image.major == image->major &&
 	       m->image.minor == image->minor && !strcmp(m->image.path, image->path);
+}
+
+/* Whose process it is; a number that no user has if it has ended. */
+static uint32_t user_of(uint32_t pid)
+{
+	char path[32];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%u", pid);
+	return stat(path, &st) ? UINT32_MAX : st.st_uid;
 }
 
 static struct known_image *known_image_of(struct symbols *sy, const struct image *image)
@@ -197,6 +228,7 @@ static struct known_image *known_image_of(struct symbols *sy, const struct image
 	m = xcalloc(1, sizeof(*m));
 	m->image = *image;
 	m->image.path = image->path ? xstrdup(image->path) : NULL;
+	m->uid = user_of(image->pid);
 	m->used = sy->job;
 	m->fd = -1;
 	m->debug.fd = -1;
@@ -225,35 +257,15 @@ static int read_fd(void *arg, uint64_t offset, void *out, size_t len, struct err
 	return file_read_exact(*(int *)arg, offset, out, len, "the image", e);
 }
 
-/* Overlay file systems list another inode in maps than stat() gives. */
-static bool is_overlay(int fd)
-{
-	struct statfs fs;
-
-	return !fstatfs(fd, &fs) && fs.f_type == OVERLAYFS_SUPER_MAGIC;
-}
-
-static bool is_mapped_file(int fd, const struct stat *st, const struct image *image, bool here)
-{
-	if (st->st_size < 0 || (uint64_t)st->st_size > FILE_BYTES_MAX)
-		return false;
-	return st->st_ino == image->inode || (!here && is_overlay(fd));
-}
-
-/* Opens the file as its process sees it; if the process has ended, the agent's own file at that path. */
 static int open_mapped(struct symbols *sy, const struct image *image, struct stat *st)
 {
 	struct err e;
-	int rc = foreign_open_mapped(image->pid, image->path, st, &e), fd = rc;
-	bool here = fd < 0;
+	int fd = foreign_open_mapped(image->pid, image->path, image->inode, st, &e);
 
-	if (here)
-		fd = foreign_open_here(image->path, st, NULL);
-	if (fd < 0)
-		note_denied(sy, rc, &e);
-	if (fd >= 0 && !is_mapped_file(fd, st, image, here)) {
+	note_denied(sy, fd, &e);
+	if (fd >= 0 && (st->st_size < 0 || (uint64_t)st->st_size > FILE_BYTES_MAX)) {
 		close(fd);
-		fd = -1;
+		fd = ERR_LIMIT;
 	}
 	return fd;
 }
@@ -300,7 +312,7 @@ static bool index_known_image(struct symbols *sy, struct known_image *m)
 
 	if (m->indexed || m->failed_pid == m->image.pid)
 		return m->indexed;
-	if (!open_known_image(sy, m)) {
+	if (!room_for(sy, m) || !open_known_image(sy, m)) {
 		m->failed_pid = m->image.pid;
 		return false;
 	}
@@ -439,7 +451,7 @@ static const struct proc_maps *maps_of(struct symbols *sy, struct known_image *m
 
 	if (m->maps_read != sy->job) {
 		proc_maps_release(&m->maps);
-		rc = proc_maps_read(&m->maps, m->image.pid, &e);
+		rc = room_for(sy, m) ? proc_maps_read(&m->maps, m->image.pid, &e) : ERR_LIMIT;
 		note_denied(sy, rc, &e);
 		m->has_maps = !rc;
 		m->maps_read = sy->job;
@@ -452,68 +464,45 @@ const struct proc_maps *symbols_maps(struct symbols *sy, const struct image *ima
 	return atomic_load(&sy->stopped) ? NULL : maps_of(sy, known_image_of(sy, image));
 }
 
-struct identity {
-	uint32_t pid; /* the pid in the process's own PID namespace */
-	uid_t uid; /* effective */
-};
-
-/* The numbers of /proc/PID/status: `column` of those after `key`, the last if there are fewer. */
-static unsigned long status_number(const char *status, const char *key, int column,
-				   unsigned long absent)
-{
-	const char *line = strstr(status, key);
-	unsigned long found = absent;
-
-	for (line = line ? line + strlen(key) : ""; column-- && *line && *line != '\n';) {
-		char *end;
-		unsigned long v = strtoul(line, &end, 10);
-
-		if (end == line)
-			break;
-		found = v;
-		line = end;
-	}
-	return found;
-}
-
-static bool identity_of(uint32_t pid, struct identity *out)
-{
-	struct buf text = BUF_INIT;
-	char path[32];
-	int rc;
-
-	snprintf(path, sizeof(path), "/proc/%u/status", pid);
-	rc = file_load(path, 64 << 10, &text, NULL);
-	out->pid = (uint32_t)status_number(buf_str(&text), "\nNSpid:", INT_MAX, pid);
-	out->uid = (uid_t)status_number(buf_str(&text), "\nUid:", 2, UINT32_MAX);
-	buf_release(&text);
-	return !rc;
-}
-
 /* Opens the process's map only if it is a file of the process's user: in /tmp other users could write false
  * names, or link to files that they must not read. */
 static int open_perf_map(uint32_t pid, char path[48], struct stat *st)
 {
-	struct identity id;
+	struct proc_status status;
 	int fd;
 
-	if (!identity_of(pid, &id))
+	if (!proc_status_of(pid, &status))
 		return -1;
-	snprintf(path, 48, "/tmp/perf-%u.map", id.pid);
+	snprintf(path, 48, "/tmp/perf-%" PRId32 ".map", status.inner_id);
 	fd = foreign_open(pid, path, st, NULL);
-	if (fd < 0 || st->st_uid == id.uid)
+	if (fd < 0 || st->st_uid == status.uid)
 		return fd;
 	close(fd);
 	return -1;
 }
 
-/* Parses what the compiler appended since the last call. */
+/* Reads from where the last call ended. A line that is longer than a chunk is no name: nothing after it is read. */
+static void append_perf_map(struct symbols *sy, struct known_image *m, int fd)
+{
+	size_t max_bytes = perf_map_bytes(&m->jit) + room_for(sy, m), left = PERF_MAP_READ_MAX;
+	char *text = xmalloc(PERF_MAP_CHUNK);
+	ssize_t n;
+
+	while (left && (n = file_read_up_to(fd, m->jit.parsed, text, PERF_MAP_CHUNK)) > 0) {
+		size_t taken = perf_map_parse(&m->jit, text, (size_t)n, max_bytes);
+
+		if (!taken)
+			break;
+		left -= taken < left ? taken : left;
+	}
+	free(text);
+}
+
+/* Parses what the compiler appended since the last call, or all of another file. */
 static void read_perf_map(struct symbols *sy, struct known_image *m)
 {
 	char path[48];
 	struct stat st;
-	size_t len;
-	char *text;
 	int fd;
 
 	if (m->perf_map_read == sy->job)
@@ -522,14 +511,9 @@ static void read_perf_map(struct symbols *sy, struct known_image *m)
 	fd = open_perf_map(m->image.pid, path, &st);
 	if (fd < 0)
 		return;
-	if (st.st_size > 0 && (uint64_t)st.st_size > m->jit.parsed) {
-		len = (size_t)((uint64_t)st.st_size - m->jit.parsed);
-		len = len < PERF_MAP_BYTES_MAX ? len : PERF_MAP_BYTES_MAX;
-		text = xmalloc(len);
-		if (!file_read_exact(fd, m->jit.parsed, text, len, path, NULL))
-			perf_map_parse(&m->jit, text, len);
-		free(text);
-	}
+	if ((uint64_t)st.st_size < m->jit.parsed)
+		perf_map_release(&m->jit);
+	append_perf_map(sy, m, fd);
 	close(fd);
 }
 

@@ -22,6 +22,7 @@ import tutti  # noqa: E402  the package of this tree
 
 STEP_MS = 50
 KILLED_AFTER = 50
+GROUPS = 1500  # of a user: /proc/PID/status is longer then
 
 
 def annotator(c, name, *flags, prefix=()):
@@ -152,18 +153,21 @@ def capture_from_python(c):
 
 
 def test_programs():
-    """One tells of steps; one is in namespaces of its own; one kills itself in a scope that nothing ends. All are in a
-    window that was over when it was asked for."""
+    """One tells of steps; one has ended its main thread; one has very many groups, one is in namespaces of its own; one kills itself
+    in a scope that nothing ends. All are in a window that was over when it was asked for."""
     with Cluster() as c:
         c.aggregator()
         c.agent("host-a", "--annotations-look", "200ms")
         c.wait_hosts(1)
         plain = annotator(c, "plain")
         check_steps(c, plain)
+        threaded = annotator(c, "threaded", 0, "thread")
+        many = None
         far = None
         if shutil.which("unshare") and os.geteuid() == 0:
             far = annotator(c, "far", prefix=("unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child"))
             assert c.log("burst-far") == "1\n", c.log("burst-far")
+            many = annotator(c, "many", prefix=("setpriv", "--groups", ",".join(map(str, range(100000, 100000 + GROUPS)))))
         c.start("burst-python", [sys.executable, ROOT / "tests/e2e/annotated_job.py"], env={
             "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")]),
             "NVTX_INJECTION64_PATH": str(BIN.resolve() / "libtutti_nvtx.so")})
@@ -176,12 +180,14 @@ def test_programs():
         _, doc = c.tutti("snapshot", "--last", f"{math.ceil(time.monotonic() - begun) + 1}s", "--json", check=0)
         found = planes(c, doc)
         check_program(found[plain.pid], 2)
+        check_program(found[threaded.pid], 2)
         check_killed(found[killed.pid])
         check_python(found[python], found[child])
         assert session in [s["session"] for s in c.get("/api/v1/sessions")["sessions"]], session
         if far:
             pid = max(descendants(far.pid))
             check_program(found[pid], 2)
+            check_program(found[many.pid], 2)
             assert pid in [line.id for line in found[pid].lines], [line.id for line in found[pid].lines]
             c.kill("burst-far")  # unshare ends at nothing less
         else:

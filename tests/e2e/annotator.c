@@ -2,7 +2,8 @@
 /*
  * A program with annotations: annotator STEP_MS [KILL_AFTER_STEPS]. Steps "train" with a scope "load" and one "compute"
  * around "kernel", a counter "loss" and an instant "halfway" in each; a second thread that ends the range "save" which the
- * first one began. After so many steps it kills itself in the middle of a scope. Its output is its pid, as it has it.
+ * first one began. After so many steps it kills itself in the middle of a scope. With `annotator STEP_MS 0 thread` another thread
+ * does the steps, and the main one ends. Its output is its pid, as it has it.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -52,18 +53,30 @@ static void step(int64_t n, long us)
 		__atomic_store_n(&saving, tutti_range_begin("save"), __ATOMIC_RELEASE);
 }
 
+static long step_us = 100000, last_step;
+
+static void *steps(void *arg)
+{
+	for (int64_t n = 0; !last_step || n < last_step; n++)
+		step(n, step_us);
+	return arg;
+}
+
 int main(int argc, char **argv)
 {
-	long us = argc > 1 ? strtol(argv[1], NULL, 10) * 1000 : 100000;
-	long last = argc > 2 ? strtol(argv[2], NULL, 10) : 0;
 	pthread_t thread;
 
+	if (argc > 1)
+		step_us = strtol(argv[1], NULL, 10) * 1000;
+	if (argc > 2)
+		last_step = strtol(argv[2], NULL, 10);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	printf("%d\n", (int)getpid());
 	if (pthread_create(&thread, NULL, save, NULL))
 		return 1;
-	for (int64_t n = 0; !last || n < last; n++)
-		step(n, us);
+	if (argc > 3)
+		pthread_exit(pthread_create(&thread, NULL, steps, NULL) ? (void *)1 : NULL);
+	steps(NULL);
 	tutti_begin("the last scope");
 	tutti_instant("the end");
 	raise(SIGKILL);

@@ -83,6 +83,7 @@ if(NOT TUTTI_SANITIZE STREQUAL thread)	# all attacks: the release preset; the qu
 	e2e_test(attack_peer "e2e")
 	e2e_test(attack_local "e2e")
 	e2e_test(attack_rings "e2e")
+	e2e_test(attack_users "e2e")
 endif()
 e2e_test(page "e2e")
 e2e_test(view "e2e")
@@ -100,7 +101,7 @@ e2e_test(xprof "e2e;jax")
 
 # An agent reads the annotations of all programs on its machine: steps of another test's would be counted.
 set_tests_properties(e2e/annotations e2e/inspect e2e/steps e2e/schema PROPERTIES RESOURCE_LOCK steps)
-foreach(name pytorch attack_rings)
+foreach(name pytorch attack_rings attack_users)
 	if(TEST e2e/${name})
 		set_tests_properties(e2e/${name} PROPERTIES RESOURCE_LOCK steps)
 	endif()

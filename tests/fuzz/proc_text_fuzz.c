@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (!proc_maps_find(&maps, maps.v[i].start))
 			abort();
 	proc_maps_release(&maps);
-	perf_map_parse(&pm, (const char *)data, size);
+	perf_map_parse(&pm, (const char *)data, size, 4096);
 	for (uint64_t at = 0; at < 256; at++)
 		perf_map_find(&pm, at << 4);
 	perf_map_release(&pm);

@@ -15,7 +15,8 @@
 #include <unistd.h>
 
 #include "agent/proc/foreign_file.h"
-#include "agent/proc/inner_pid.h"
+#include "agent/proc/living.h"
+#include "agent/proc/status.h"
 #include "agent/proc/u32_map.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -96,13 +97,18 @@ struct rings *rings_new(void)
 	return rs;
 }
 
+static void close_if_open(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
 static void ring_entry_release(struct ring_entry *r)
 {
 	shared_ring_free(r->ring);
 	if (r->user)
 		r->user->n_rings--;
-	if (r->proc_fd >= 0)
-		close(r->proc_fd);
+	close_if_open(r->proc_fd);
 }
 
 void rings_free(struct rings *rs)
@@ -230,37 +236,44 @@ static void add_entry(struct rings *rs, struct ring_entry r, uint32_t uid, int f
 	ring_entry_release(&r);
 }
 
+static int open_process(uint32_t id)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%" PRIu32, id);
+	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 static void add_found(struct rings *rs, int32_t pid, int proc_fd, int number)
 {
 	struct ring_entry r = { .number = number, .pid = pid, .proc_fd = -1 };
-	struct stat st;
+	struct proc_status status;
 	int fd = open_memfd(rs, proc_fd, number, &r.inode);
 
 	if (fd < 0)
 		return;
 	r.proc_fd = fcntl(proc_fd, F_DUPFD_CLOEXEC, 0);
-	if (r.proc_fd < 0 || fstat(proc_fd, &st)) {
+	if (r.proc_fd < 0 || !proc_status_of((uint32_t)pid, &status)) {
 		close(fd);
 		ring_entry_release(&r);
 		return;
 	}
-	add_entry(rs, r, st.st_uid, fd, proc_inner_pid(pid));
+	add_entry(rs, r, status.uid, fd, status.inner_id);
 }
 
 /* Of a process that has ended, the number that it had in a PID namespace of its own is not known any more. */
 void rings_add(struct rings *rs, int fd, int32_t pid, uint32_t uid)
 {
 	struct ring_entry r = { .number = -1, .pid = pid };
-	int32_t inner_pid = proc_inner_pid(pid);
-	char path[32];
+	struct proc_status status;
 
 	if (pid <= 0 || !is_memfd(rs, fd, &r.inode)) {
 		close(fd);
 		return;
 	}
-	snprintf(path, sizeof(path), "/proc/%" PRId32, pid);
-	r.proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	add_entry(rs, r, uid, fd, inner_pid ? inner_pid : pid);
+	r.proc_fd = open_process((uint32_t)pid);
+	(void)proc_status_of((uint32_t)pid, &status);
+	add_entry(rs, r, uid, fd, status.inner_id ? status.inner_id : pid);
 }
 
 /* False and errno if the link cannot be read. */
@@ -294,21 +307,16 @@ static bool is_unchanged(struct process *p)
 	       p->wait_ns > YOUNG_WAIT_NS;
 }
 
-static void look_at(struct rings *rs, struct process *p)
+/* Searches the descriptors in the folder of the process, or of one of its threads. False: there are none. */
+static bool search(struct rings *rs, struct process *p, uint32_t id)
 {
+	int proc_fd = open_process(id), fds;
 	struct dirent *entry;
-	char path[32];
-	int proc_fd, fds;
+	bool found = false;
 	DIR *dir = NULL;
 
-	/* It may have closed another descriptor meanwhile: so it is searched now and then anyway. */
-	if (is_unchanged(p) && rs->now_mono_ns < p->searched_mono_ns + LOOK_MOST_NS)
-		return;
-	p->searched_mono_ns = rs->now_mono_ns;
-	snprintf(path, sizeof(path), "/proc/%" PRId32, p->pid);
-	proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (proc_fd < 0)
-		return;
+		return false;
 	fds = openat(proc_fd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fds >= 0)
 		dir = fdopendir(fds);
@@ -318,6 +326,7 @@ static void look_at(struct rings *rs, struct process *p)
 				     ? (int)strtol(entry->d_name, NULL, 10)
 				     : -1;
 
+		found |= number >= 0;
 		/* The folder fd/ may be readable although its links are not. */
 		if (number >= 0 && is_ring_link(proc_fd, number))
 			add_found(rs, p->pid, proc_fd, number);
@@ -327,6 +336,22 @@ static void look_at(struct rings *rs, struct process *p)
 	if (dir)
 		closedir(dir);
 	close(proc_fd);
+	return found;
+}
+
+static void look_at(struct rings *rs, struct process *p)
+{
+	uint32_t pid = (uint32_t)p->pid, id;
+
+	/* It may have closed another descriptor meanwhile: so it is searched now and then anyway. */
+	if (is_unchanged(p) && rs->now_mono_ns < p->searched_mono_ns + LOOK_MOST_NS)
+		return;
+	p->searched_mono_ns = rs->now_mono_ns;
+	if (search(rs, p, pid) || p->denied)
+		return;
+	id = proc_living(pid);
+	if (id != pid)
+		(void)search(rs, p, id);
 }
 
 static void look_if_due(struct rings *rs, int32_t pid, uint64_t inode)
@@ -409,14 +434,38 @@ void rings_look(struct rings *rs, int64_t now_mono_ns, bool all)
 /* ---- reading ---- */
 
 /* A process that ended, also one that its parent has not noticed yet, has no descriptors and no executable. */
-static bool has_ended(const struct ring_entry *r)
+static bool is_there(const struct ring_entry *r)
 {
 	char exe;
 
 	if (r->number >= 0)
-		return !is_ring_link(r->proc_fd, r->number);
-	return r->proc_fd < 0 || (readlinkat(r->proc_fd, "exe", &exe, sizeof(exe)) < 0 &&
-				  (errno == ENOENT || errno == ESRCH));
+		return is_ring_link(r->proc_fd, r->number);
+	return r->proc_fd >= 0 && (readlinkat(r->proc_fd, "exe", &exe, sizeof(exe)) >= 0 ||
+				   (errno != ENOENT && errno != ESRCH));
+}
+
+/* Of a process whose main thread has ended, another thread's folder has the descriptors. */
+static bool follow_thread(const struct rings *rs, struct ring_entry *r)
+{
+	uint32_t pid = (uint32_t)r->pid, id = proc_living(pid);
+	int proc_fd = id == pid ? -1 : open_process(id), fd;
+	bool same = proc_fd >= 0;
+	uint64_t inode = 0;
+
+	if (same && r->number >= 0) {
+		fd = open_memfd(rs, proc_fd, r->number, &inode);
+		same = fd >= 0 && inode == r->inode;
+		close_if_open(fd);
+	}
+	close_if_open(same ? r->proc_fd : proc_fd);
+	if (same)
+		r->proc_fd = proc_fd;
+	return same;
+}
+
+static bool has_ended(const struct rings *rs, struct ring_entry *r)
+{
+	return !is_there(r) && !follow_thread(rs, r);
 }
 
 void rings_read(struct rings *rs, struct ring_reading *reading)
@@ -425,7 +474,7 @@ void rings_read(struct rings *rs, struct ring_reading *reading)
 
 	for (size_t k = 0; k < n; k++) {
 		struct ring_entry *r = &rs->v[(rs->first + k) % n];
-		bool ended = has_ended(r), had_more = reading->has_more;
+		bool ended = has_ended(rs, r), had_more = reading->has_more;
 
 		reading->has_more = false;
 		shared_ring_read(r->ring, reading);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/proc/inner_pid.h"
+#include "agent/proc/status.h"
 #include "agent/tracer/annotations/decoder.h"
 #include "base/file.h"
 #include "base/mem.h"

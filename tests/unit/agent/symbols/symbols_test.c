@@ -4,8 +4,12 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/auxv.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -13,6 +17,7 @@
 
 #include "agent/symbols/elf_symbols.h"
 #include "agent/proc/foreign_file.h"
+#include "agent/proc/living.h"
 #include "agent/symbols/kallsyms.h"
 #include "agent/symbols/name_pool.h"
 #include "agent/symbols/perf_map.h"
@@ -205,7 +210,7 @@ static void kallsyms_are_functions_in_order(void)
 
 static size_t parse(struct perf_map *pm, const char *text)
 {
-	return perf_map_parse(pm, text, strlen(text));
+	return perf_map_parse(pm, text, strlen(text), SIZE_MAX);
 }
 
 static void perf_map_is_read_as_it_grows(void)
@@ -228,6 +233,8 @@ static void perf_map_is_read_as_it_grows(void)
 	parse(&pm,
 	      "\n \nxyz 1 n\n5000\n5000 \n5000 10\n5000 10 \n11112222333344445 1 n\n:000 1 n\n");
 	CHECK(!perf_map_find(&pm, 0x5000));
+	CHECK_EQ(pm.n, 4);
+	CHECK_EQ(perf_map_parse(&pm, "6000 10 too much\n", 17, perf_map_bytes(&pm) - 1), 17);
 	CHECK_EQ(pm.n, 4);
 	perf_map_release(&pm);
 }
@@ -531,21 +538,108 @@ static void names_of_other_users_are_not_read(void)
 	free(path);
 }
 
-/* A pipe or a link out of the process' root must not be waited for or followed. */
+/* A pipe or a link out of the process' root must not be waited for or followed; and what is no file must not be opened at all:
+ * a device, at which any user may point a link, may do something then. */
 static void only_regular_files_are_opened(void)
 {
 	const char *dir = temp_dir();
-	char *path;
+	int notes = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	char *path, *link;
+	char note[1024];
 	struct stat st;
 	struct err e;
 
 	path = xasprintf("%s/pipe", dir);
-	CHECK(!mkfifo(path, 0600));
+	link = xasprintf("%s/link", dir);
+	CHECK(!mkfifo(path, 0600) && !symlink(path, link));
+	CHECK(notes >= 0 && inotify_add_watch(notes, path, IN_OPEN) >= 0);
 	CHECK_EQ(foreign_open((uint32_t)getpid(), path, &st, &e), ERR_INVALID);
+	CHECK_EQ(foreign_open((uint32_t)getpid(), link, &st, &e), ERR_INVALID);
 	CHECK_EQ(foreign_open_here(path, &st, &e), ERR_INVALID);
 	CHECK_EQ(foreign_open_here(dir, &st, &e), ERR_INVALID);
 	CHECK(foreign_open((uint32_t)getpid(), "/no/such/file", &st, &e) < 0);
+	CHECK(read(notes, note, sizeof(note)) < 0 && errno == EAGAIN);
+	close(notes);
 	free(path);
+	free(link);
+}
+
+/* As after an upgrade while the program runs. What was mapped is still there, under names of the kernel. */
+static void removed_files_have_names(void)
+{
+	uint64_t here = (uint64_t)(uintptr_t)a_function_to_be_found;
+	const char *dir = temp_dir();
+	char *path = xasprintf("%s/library", dir);
+	struct own_place own = own_place();
+	struct image self = { .kind = IMAGE_KIND_PROCESS, .pid = (uint32_t)getpid(), .serial = 1 };
+	struct image program = { .kind = IMAGE_KIND_FILE,
+				 .pid = self.pid,
+				 .path = (char *)"/no/such/program (deleted)" };
+	struct symbols *sy = symbols_new();
+	struct small small;
+	void *code;
+	struct stat st;
+	FILE *f = fopen(path, "w+e");
+
+	CHECK(!stat(own.path, &st));
+	program.inode = st.st_ino;
+	symbols_begin(sy);
+	CHECK_STR(resolve(sy, &program, own.offset), "a_function_to_be_found");
+	symbols_end(sy);
+	small_elf(&small);
+	CHECK(f && fwrite(&small, sizeof(small), 1, f) == 1 && !ftruncate(fileno(f), 8192) &&
+	      !fflush(f));
+	code = mmap(NULL, 8192, PROT_READ | PROT_EXEC, MAP_PRIVATE, fileno(f), 0);
+	CHECK(code != MAP_FAILED);
+	CHECK(!fclose(f) && !unlink(path));
+	symbols_begin(sy);
+	if (geteuid()) /* the kernel demands CAP_CHECKPOINT_RESTORE */
+		CHECK_EQ(resolve(sy, &self, (uint64_t)(uintptr_t)code + 0x1104)[0], '[');
+	else
+		CHECK_STR(resolve(sy, &self, (uint64_t)(uintptr_t)code + 0x1104), "one");
+	CHECK_STR(resolve(sy, &self, here), "a_function_to_be_found");
+	symbols_end(sy);
+	munmap(code, 8192);
+	symbols_free(sy);
+	free(own.path);
+	free(path);
+}
+
+static void *wait_for_ever(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+/* A program whose main thread has ended: its folder in /proc has neither root nor maps. */
+static void threads_that_are_left_have_the_files(void)
+{
+	pid_t child = fork();
+	struct proc_maps maps;
+	char path[32], exe;
+	pthread_t thread;
+	struct stat st;
+	struct err e;
+	int fd;
+
+	CHECK(child >= 0);
+	if (!child) {
+		if (!pthread_create(&thread, NULL, wait_for_ever, NULL))
+			pthread_exit(NULL);
+		_exit(1);
+	}
+	snprintf(path, sizeof(path), "/proc/%d/exe", child);
+	while (readlink(path, &exe, 1) >= 0)
+		usleep(1000);
+	CHECK_OK(proc_maps_read(&maps, (uint32_t)child, &e), e);
+	CHECK(maps.n);
+	proc_maps_release(&maps);
+	fd = foreign_open((uint32_t)child, "/etc/passwd", &st, &e);
+	CHECK(fd >= 0);
+	close(fd);
+	CHECK(!kill(child, SIGKILL) && waitpid(child, NULL, 0) == child);
+	CHECK_EQ(proc_living((uint32_t)child), (uint32_t)child);
 }
 
 /* A kernel that hides its addresses shows zeros. */
@@ -666,6 +760,8 @@ int main(void)
 	only_regular_files_are_opened();
 	if (!getuid())
 		denied_root_names_what_to_grant();
+	removed_files_have_names();
+	threads_that_are_left_have_the_files();
 	known_functions_need_no_file();
 	stopped_symbols_name_nothing_more();
 	return a_function_to_be_found(0) != 1;

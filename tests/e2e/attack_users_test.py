@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A hostile user beside an honest one, and one agent for both: what the first one has names for takes nothing from the
+second one, and little of the agent's memory (builds without sanitizer)."""
+import os
+import pathlib
+import platform
+import signal
+import sys
+
+from lib import xspace
+from lib.cluster import Cluster, main, wait_until
+from lib.netns import SkipTest, own_processes
+from lib.siege import SANITIZED, memory_mb
+
+HERE = pathlib.Path(__file__).parent
+HOSTILE = 4242
+PEAK_MB = 224  # of a capture: 144 for indexes, and 80 that an agent may have anyway
+AFTER_MB = 80
+JITS, NAMES = 8, 700_000  # processes of the hostile user, and names of each: 70 MB of the agent's memory
+
+
+def as_user(*command):
+    return ["setpriv", f"--reuid={HOSTILE}", f"--regid={HOSTILE}", "--clear-groups", *command]
+
+
+class Host(Cluster):
+    def __enter__(self):
+        super().__enter__()
+        self.aggregator()
+        self.p = self.agent("host-a")
+        self.wait_hosts(1)
+        return self
+
+    def names(self, tracer):
+        """Of the events of a capture."""
+        code, doc = self.tutti("capture", "--duration", "2s", "--tracer", tracer, "--json", timeout=180)
+        assert code == 0, doc
+        space = xspace.load(self.logdir / "plugins/profile" / doc["session"] / "host-a.xplane.pb")
+        return {name for p in space.planes for name, *_ in xspace.events(p)}
+
+
+def test_names():
+    """Hundreds of megabytes of names for code made at run time."""
+    if platform.machine() != "x86_64":
+        raise SkipTest("the code is for x86-64")
+    with Host() as c:
+        jobs = [(f"burst-hostile-{i}", as_user(sys.executable, HERE / "jit_code.py", f"hostile_{i}", NAMES)) for i in range(JITS)]
+        for name, command in jobs:
+            c.start(name, command)
+        for name, _ in jobs:
+            wait_until(name, lambda: "ready" in c.log(name), 60)
+        c.start("burst-honest", [sys.executable, HERE / "jit_code.py", "honest"])
+        wait_until("the honest one", lambda: "ready" in c.log("burst-honest"), 60)
+        pathlib.Path(f"/proc/{c.p.pid}/clear_refs").write_text("5")
+        found = c.names("cpu")
+        peak = memory_mb(c.p.pid, "VmHWM")
+        print(f"       agent: {peak:.0f} MiB at most")
+        for name, _ in jobs:
+            c.kill(name, signal.SIGTERM)
+        assert "honest" in found, found
+        assert any(name.startswith("hostile_") for name in found), found
+        assert SANITIZED or peak <= PEAK_MB, f"{peak:.0f} MiB"
+        if not SANITIZED:
+            wait_until("the agent's memory", lambda: memory_mb(c.p.pid, "VmRSS") <= AFTER_MB, 15)
+
+
+if os.geteuid():
+    print("skip: only root has processes of other users")
+    sys.exit(77)
+own_processes()
+main(test_names)
