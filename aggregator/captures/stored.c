@@ -2,7 +2,8 @@
 /*
  * Where agents put files into the store themselves, their word is not enough for a commit: one listing of the
  * session's files is compared with what the hosts report. A host whose files are not all there, with the reported
- * sizes, has failed. Where the listing has no other file, the commit need not look for what failed uploads left.
+ * sizes, has failed; a file that is not listed is asked for by its key before, since there are stores whose listings come late. Where
+ * the listing has no other file, the commit need not look for what failed uploads left.
  */
 #include "aggregator/captures/capture_impl.h"
 
@@ -12,8 +13,12 @@
 #include "aggregator/sessions/sessions.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "proto/names.h"
 #include "proto/reasons.h"
 #include "storage/store.h"
+
+#define ASKED_MOST \
+	256 /* hosts whose files are asked for: a store that has lost them all is not asked 10,000 times */
 
 struct listing {
 	struct capture *copy;
@@ -58,6 +63,44 @@ static bool is_checked(const struct capture_host *h)
 	return h->stored && !h->old_result;
 }
 
+static bool is_missing(const struct listing *l, size_t i)
+{
+	const struct capture_host *h = &l->copy->hosts[i];
+
+	return is_checked(h) && l->n_right[i] != h->n_files;
+}
+
+static int count_files(struct store *s, const struct capture *c, const struct capture_host *h,
+		       unsigned int *n_right, struct err *e)
+{
+	char key[SESSION_KEY_BYTES], name[NAME_FILE_BYTES];
+	struct store_stat st;
+	int rc = 0;
+
+	*n_right = 0;
+	for (unsigned int n = 1; !rc && n <= h->n_files; n++) {
+		name_of_file(h->name, n, name);
+		session_file_key(c->session, c->run, name, key);
+		rc = store_stat(s, key, store_within(STORE_PATIENCE_NS), &st, e);
+		*n_right += !rc && has_size(h, n, st.size);
+	}
+	return rc == ERR_NOT_FOUND ? 0 : rc;
+}
+
+static int ask_for_missing(struct store *s, struct listing *l, struct err *e)
+{
+	size_t n_asked = 0;
+	int rc = 0;
+
+	for (size_t i = 0; !rc && i < l->copy->n_hosts && n_asked < ASKED_MOST; i++) {
+		if (!is_missing(l, i))
+			continue;
+		rc = count_files(s, l->copy, &l->copy->hosts[i], &l->n_right[i], e);
+		n_asked++;
+	}
+	return rc;
+}
+
 static void fail_missing(struct listing *l)
 {
 	struct capture *c = l->copy;
@@ -65,7 +108,7 @@ static void fail_missing(struct listing *l)
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct capture_host *h = &c->hosts[i];
 
-		if (!is_checked(h) || l->n_right[i] == h->n_files)
+		if (!is_missing(l, i))
 			continue;
 		h->state = HOST_FAILED;
 		h->stored = false;
@@ -121,6 +164,8 @@ int capture_check_stored(struct store *s, struct capture *copy, struct err *e)
 	l.n_right = xcalloc(copy->n_hosts, sizeof(*l.n_right));
 	session_directory(copy->session, copy->run, directory);
 	rc = store_list(s, &list, e);
+	if (!rc)
+		rc = ask_for_missing(s, &l, e);
 	if (!rc)
 		fail_missing(&l);
 	copy->is_tidy = !rc && is_tidy(&l);

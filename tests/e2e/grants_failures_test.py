@@ -38,6 +38,17 @@ def test_store_that_forgets():
         assert [h["state"] for h in shown["hosts"]] == [h["state"] for h in doc["hosts"]]
 
 
+def test_listing_that_comes_late():
+    """A bucket whose listings lack what is younger than a minute: the files are asked for by their keys, and all are in the session."""
+    with FakeS3() as s3, Cluster() as c:
+        s3.short_pages = False
+        start(c, s3)
+        s3.list_lag_s = 60
+        doc = capture(c)
+        assert doc["complete"] == len(HOSTS) and doc["failed"] == 0, doc
+        check_files(c, s3, doc)
+
+
 def test_foreign_file_under_the_key():
     """A key that is there already may be of another file: it is looked at, removed and put again."""
     with FakeS3() as s3, Cluster() as c:
@@ -126,4 +137,5 @@ def test_agent_killed_after_its_put():
         check_files(c, s3, c.tutti("retry", doc["session"], "--json", check=0)[1])
 
 
-main(test_failing_store, test_store_that_forgets, test_foreign_file_under_the_key, test_bucket_away, test_object_of_another_owner, test_credit, test_agent_killed_after_its_put)
+main(test_failing_store, test_store_that_forgets, test_listing_that_comes_late, test_foreign_file_under_the_key, test_bucket_away,
+     test_object_of_another_owner, test_credit, test_agent_killed_after_its_put)

@@ -7,6 +7,7 @@
 Faults, by the number of requests between two of a kind: "503" (nothing done), "slow" (0.3 s later), "lost" (done, then the connection is
 closed without an answer), "reset" (half of the answer's body, then the connection is reset), "cut" (half of the request's body is read,
 then the connection is reset), "500". `before(method, path)`, if set, is called before a request is carried out, and may wait.
+`list_lag_s`: listings lack what is younger.
 `no_links`: requests by signed URL are refused ("403") or their connection closed ("closed"), as where the bucket cannot be reached.
 `traffic` has the requests and bytes of those who have keys, and of those who have a grant: (with grant, path): [requests, bytes].
 """
@@ -208,6 +209,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/-/traffic":
             with server.lock:
                 sums = {name: sum(n for (granted, _), (_, n) in server.traffic.items() if granted == (name == "grants")) for name in ("keys", "grants")}
+                sums["requests"] = sum(n for (granted, path), (n, _) in server.traffic.items() if not granted and not path.endswith("tutti/ready"))
             return self.answer(200, json.dumps(sums).encode())
         self.fault = server.next_fault(self.raw_path)
         try:
@@ -323,7 +325,8 @@ class Handler(BaseHTTPRequestHandler):
         with self.server.lock:
             self.server.listed[prefix] = self.server.listed.get(prefix, 0) + 1
             most = min(int(query.get("max-keys", 1000)), PAGE if self.server.short_pages else 1000)
-            keys = list(itertools.islice(objects.after(prefix, after), most + 1))
+            until = time.time() - self.server.list_lag_s
+            keys = list(itertools.islice((k for k in objects.after(prefix, after) if objects[k].modified <= until), most + 1))
             page = [(k, objects[k]) for k in keys[:most]]
         more = len(keys) > len(page)
         rows = "".join(f"<Contents><Key>{quote(k)}</Key><LastModified>{datetime.fromtimestamp(o.modified, timezone.utc):%Y-%m-%dT%H:%M:%S.123Z}</LastModified>"
@@ -348,6 +351,7 @@ class FakeS3(ThreadingHTTPServer):
         self.refusals, self.created, self.traffic = [], [], {}
         self.listed = {}  # prefix: how often
         self.before = self.no_links = None
+        self.list_lag_s = 0
         self.batches = []
         self.quota, self.skew_s, self.no_conditions, self.short_pages = 1 << 40, 0, False, True
 
