@@ -32,7 +32,7 @@ struct finished {
 struct spool {
 	char *dir;
 	struct finished *finished;
-	int lock_fd;
+	int lock_fd, dir_fd; /* -1: none */
 	uint64_t limit_bytes, used_bytes;
 };
 
@@ -50,6 +50,24 @@ static int check_owner(const char *dir, struct err *e)
 	return 0;
 }
 
+static void drop_lock(struct spool *sp)
+{
+	if (sp->lock_fd >= 0)
+		close(sp->lock_fd);
+	if (sp->dir_fd >= 0)
+		close(sp->dir_fd);
+	sp->lock_fd = sp->dir_fd = -1;
+}
+
+/* Cleaners of temporary folders (systemd-tmpfiles) leave a folder alone that is locked itself. That is all this lock is for:
+ * a cleaner may have it for a moment, and some file systems have none for folders. */
+static void lock_folder(struct spool *sp)
+{
+	sp->dir_fd = open(sp->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (sp->dir_fd >= 0)
+		flock(sp->dir_fd, LOCK_EX | LOCK_NB);
+}
+
 static int take_lock(struct spool *sp, struct err *e)
 {
 	char *path = xasprintf("%s/.lock", sp->dir);
@@ -62,8 +80,38 @@ static int take_lock(struct spool *sp, struct err *e)
 		rc = err_set(e, ERR_BUSY,
 			     "spool %s is in use by another agent: give each its own --spool",
 			     sp->dir);
+	if (rc)
+		drop_lock(sp);
+	else
+		lock_folder(sp);
 	free(path);
 	return rc;
+}
+
+static int own_folder(struct spool *sp, struct err *e)
+{
+	int rc = file_make_folders(sp->dir, 0755, 0700, e);
+
+	if (!rc)
+		rc = check_owner(sp->dir, e);
+	if (!rc)
+		rc = take_lock(sp, e);
+	return rc;
+}
+
+static bool owns_folder(const struct spool *sp)
+{
+	struct stat st;
+
+	return sp->lock_fd >= 0 && !fstat(sp->lock_fd, &st) && st.st_nlink > 0;
+}
+
+/* The spool was removed under the agent, or its lock at least. */
+static int own_folder_again(struct spool *sp, struct err *e)
+{
+	log_warn("AGT-SPOOL", "path=%s reason=\"it was removed, and is made again\"", sp->dir);
+	drop_lock(sp);
+	return own_folder(sp, e);
 }
 
 static void finished_free(struct finished *f)
@@ -164,12 +212,8 @@ int spool_open(struct spool **out, const char *dir, uint64_t limit_bytes, struct
 
 	sp->dir = xstrdup(dir);
 	sp->limit_bytes = limit_bytes;
-	sp->lock_fd = -1;
-	rc = file_make_folders(dir, 0755, 0700, e);
-	if (!rc)
-		rc = check_owner(dir, e);
-	if (!rc)
-		rc = take_lock(sp, e);
+	sp->lock_fd = sp->dir_fd = -1;
+	rc = own_folder(sp, e);
 	if (!rc)
 		rc = scan_folders(sp, e);
 	if (rc) {
@@ -192,8 +236,7 @@ void spool_free(struct spool *sp)
 			tutti__v1__spool_entry__free_unpacked(f->entry, NULL);
 		finished_free(f);
 	}
-	if (sp->lock_fd >= 0)
-		close(sp->lock_fd);
+	drop_lock(sp);
 	free(sp->dir);
 	free(sp);
 }
@@ -201,6 +244,7 @@ void spool_free(struct spool *sp)
 int spool_add(struct spool *sp, const char *session, char **path, struct err *e)
 {
 	char *made;
+	int rc;
 
 	if (!spool_available(sp))
 		return err_set(e, ERR_FULL,
@@ -208,13 +252,14 @@ int spool_add(struct spool *sp, const char *session, char **path, struct err *e)
 			       " bytes (--spool-limit)",
 			       sp->used_bytes, sp->limit_bytes);
 	made = xasprintf("%s/%s", sp->dir, session);
-	if (mkdir(made, 0700)) {
-		err_errno(e, "spool: making %s", made);
+	rc = owns_folder(sp) ? 0 : own_folder_again(sp, e);
+	if (!rc && mkdir(made, 0700))
+		rc = err_errno(e, "spool: making %s", made);
+	if (rc)
 		free(made);
-		return e ? e->code : ERR_IO;
-	}
-	*path = made;
-	return 0;
+	else
+		*path = made;
+	return rc;
 }
 
 void spool_charge(struct spool *sp, uint64_t bytes)

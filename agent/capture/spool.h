@@ -26,7 +26,7 @@ void spool_free(struct spool *sp); /* NULL is fine */
 bool spool_take_finished(struct spool *sp, char **path, Tutti__V1__SpoolEntry **entry);
 
 /* Makes a folder for the capture; the caller frees `*path`. ERR_FULL when the spool is full, ERR_EXISTS if
- * the folder is there. */
+ * the folder is there. Makes and locks the directory again if it was removed. */
 MUST_CHECK int spool_add(struct spool *sp, const char *session, char **path, struct err *e);
 
 /* Counts bytes that are, or soon will be, in the spool; spool_uncharge() takes them off again. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Captures over tracers that answer at once, later, never, badly, or refuse. */
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -571,6 +573,37 @@ static void test_spool(void)
 	fixture_down(&f);
 }
 
+/* Agents keep the spool below /var/tmp, where cleaners remove what was not used for weeks: they leave a locked folder
+ * alone, and an agent whose spool is gone all the same records the next capture in a new one. */
+static void test_removed_spool(void)
+{
+	struct spool *second;
+	struct fixture f;
+	char *path;
+	struct err e;
+	int fd;
+
+	fixture_up(&f, good_fakes, 1 << 20);
+	fd = open(f.spool_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB));
+	close(fd);
+	for (int i = 0; i < 2; i++) {
+		spool_remove(f.spool_dir);
+		CHECK_OK(spool_add(f.spool, SESSION, &path, &e), e);
+		CHECK(!access(path, F_OK));
+		free(path);
+		CHECK_EQ(spool_open(&second, f.spool_dir, 1, &e), ERR_BUSY);
+	}
+	spool_remove(f.spool_dir);
+	CHECK_OK(spool_open(&second, f.spool_dir, 1, &e), e); /* another agent is faster */
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(spool_add(f.spool, SESSION, &path, &e), ERR_BUSY);
+	spool_free(second);
+	CHECK_OK(spool_add(f.spool, SESSION, &path, &e), e);
+	free(path);
+	fixture_down(&f);
+}
+
 int main(void)
 {
 	test_whole_life();
@@ -588,5 +621,6 @@ int main(void)
 	test_limits();
 	test_bytes_are_charged_first();
 	test_spool();
+	test_removed_spool();
 	return 0;
 }
