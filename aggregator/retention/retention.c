@@ -26,6 +26,13 @@ static void look_in(struct retention *r, int64_t ns)
 
 static void remove_next(void *arg);
 
+/* Not for what is this session's own: it is damaged, or its removal would free nothing of a full store. */
+static bool must_wait_for_store(const struct retention *r, const struct err *e)
+{
+	return !r->env.store->ready && e->code != ERR_NOT_FOUND && e->code != ERR_INVALID &&
+	       e->code != ERR_UNSUPPORTED && e->code != ERR_FULL;
+}
+
 static void on_removed(void *arg, enum removal_end end, const struct err *e)
 {
 	struct retention *r = arg;
@@ -34,7 +41,7 @@ static void on_removed(void *arg, enum removal_end end, const struct err *e)
 	if (end == REMOVAL_FAILED && e->code != ERR_NOT_FOUND)
 		log_error("AGG-RETENTION", "action=remove session=%s reason=\"%s\"",
 			  r->view.old.items[r->next], e->msg);
-	if (end == REMOVAL_FAILED && !r->env.store->ready) {
+	if (end == REMOVAL_FAILED && must_wait_for_store(r, e)) {
 		look_in(r, random_pause_ns(r->env.period_ns));
 		return;
 	}
@@ -79,7 +86,9 @@ static void done_look(void *arg)
 	struct retention *r = job->retention;
 	const struct retention_view *v = &r->view;
 
-	if (job->rc) {
+	if (job->rc && !r->env.store->ready) {
+		look_in(r, random_pause_ns(FIRST_LOOK_NS)); /* AGG-STORE has said why */
+	} else if (job->rc) {
 		log_error("AGG-RETENTION", "action=look reason=\"%s\"", job->e.msg);
 		look_in(r, random_pause_ns(r->env.period_ns));
 	} else {
@@ -97,17 +106,12 @@ static void done_look(void *arg)
 	free(job);
 }
 
-/* A store that takes no writes now can remove nothing. */
+/* Whether the store is ready or not: rules are what gives a full one its room back. */
 static void begin_look(void *arg)
 {
 	struct retention *r = arg;
-	struct look_job *job;
+	struct look_job *job = xcalloc(1, sizeof(*job));
 
-	if (!r->env.store->ready) {
-		look_in(r, random_pause_ns(FIRST_LOOK_NS));
-		return;
-	}
-	job = xcalloc(1, sizeof(*job));
 	job->retention = r;
 	job->now_ns = session_clock_now(r->env.clock);
 	jobs_work(r->env.jobs, run_look, done_look, job);
