@@ -207,7 +207,7 @@ def test_page():
         raise SkipTest("chromium and chromedriver are not installed")
     with Cluster() as c:
         c.aggregator("--perfetto-url=http://127.0.0.1:1/")
-        session = import_session(c, 1, 6 * COPIES)
+        session = import_session(c, 2, 6 * COPIES)
         b = Browser(c, size="1280,900")
         b.open(f"{c.url}/#/s/{session}?perfetto=1")
         first = wait_until("the first tracks", lambda: b.run("return window.tutti.state()"))

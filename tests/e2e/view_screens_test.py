@@ -89,6 +89,15 @@ def check_zoomed(c, b, session):
     b.cdp("Emulation.clearDeviceMetricsOverride")
 
 
+def check_narrow(p, session):
+    """A window that is narrower than the names at the left, as one of several beside each other may be, still has a picture and a ruler."""
+    for width in (110, 60):
+        p.b.cdp("Emulation.setDeviceMetricsOverride", width=width, height=300, deviceScaleFactor=1, mobile=False)
+        s = p.show(session)
+        assert 0 < s["gutter"] < width and s["onScreen"], s["gutter"]
+    p.b.cdp("Emulation.clearDeviceMetricsOverride")
+
+
 PIXELS = """const c = document.getElementById('v-canvas'), r = devicePixelRatio, at = (x, y, w, h) => c.getContext('2d').getImageData(x * r, y * r, w * r, h * r).data, colors = (d) => {
             const out = {}; for (let i = 0; i < d.length; i += 4) { const k = `rgb(${d[i]}, ${d[i + 1]}, ${d[i + 2]})`; out[k] = (out[k] ?? 0) + 1; } return out; };"""
 
@@ -169,6 +178,7 @@ def test_screens():
         p = Page(c, b)
         check_prefix(c, b, p, session)
         check_zoomed(c, b, session)
+        check_narrow(p, session)
         check_forced(p, session)
         check_overview(p, session)
         check_instant(c, b, p)

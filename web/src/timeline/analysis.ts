@@ -2,10 +2,10 @@
 // What a selection adds up to beyond a table: a flame graph, how long the events of a name take, which host is late.
 import { el } from "../dom";
 import { count, plural, span } from "../format";
-import { colorOf, pack } from "./color";
+import { colorOf } from "./color";
 import { isDark } from "../theme";
 import type { Model } from "./model";
-import { type Jump, show } from "./panel";
+import { type Jump, nameOf, show } from "./panel";
 
 /* Answers of docs/viewer.md. */
 export interface FlameDoc {
@@ -22,7 +22,7 @@ export interface DurationsDoc {
 const SAMPLED = /^\/host:CPU( samples| python|$| \[)/; // planes with stacks
 const FEW = 200, LANE = 19;
 
-const css = (name: string): string => `#${(pack(colorOf(name, false, isDark())) & 0xffffff).toString(16).padStart(6, "0").replace(/(..)(..)(..)/, "$3$2$1")}`;
+const css = (name: string): string => `#${(colorOf(name, false, isDark()) & 0xffffff).toString(16).padStart(6, "0").replace(/(..)(..)(..)/, "$3$2$1")}`;
 const share = (part: number, whole: number): string => `${(100 * part / Math.max(whole, 1)).toFixed(1)} %`;
 
 /** The tracks of the session that stacks were sampled on, as a question wants them; at most 700. */
@@ -150,7 +150,7 @@ export function showDurations(model: Model, doc: DurationsDoc, jump: (to: Jump) 
       return el("tr", {}, el("td", {}, link(h.first, h.host)), ...(late ? [el("td", { className: late[i] > bound(i) ? "num warn" : "num", textContent: lateText(i) })] : []),
         el("td", { className: "num", textContent: count(h.count) }), el("td", { className: "num", textContent: span(Number(h.total_ps) / h.count) }), el("td", { className: "num", textContent: span(Number(h.max_ps)) }));
     })));
-  show("All of this name", close, el("p", { className: "name", textContent: doc.name || "(no name)" }),
+  show("All of this name", close, nameOf(doc.name),
     el("p", { textContent: `${plural(doc.count, "event")}, ${span(Number(doc.total_ps))} in all, mean ${span(Number(doc.total_ps) / Math.max(doc.count, 1))}, median ${span(Number(doc.p50_ps))}, 90 % ${span(Number(doc.p90_ps))}, 99 % ${span(Number(doc.p99_ps))}` }),
     el("div", { className: "columns" }, el("div", {}, histogram(doc), el("p", {}, "longest: ", ...doc.longest.map((l) => link(l, `${span(Number(l.duration_ps))} `)))), hosts));
   hosts.querySelector("button")?.focus();

@@ -3,10 +3,11 @@
 import { el } from "../dom";
 import { span } from "../format";
 import { isDark, onTheme } from "../theme";
-import { blend, colorOf, mix, pack, type Rgb } from "./color";
+import { colorOf, mix, pack, type Rgb } from "./color";
 import { drawArrows } from "./arrows";
 import type { Link } from "./flows";
 import { firstInside, firstOnScreen, type Hit, hitAt, type Sample, sampleAt, snap } from "./look";
+import { paintEntries, shadeEntries } from "./paint";
 import { HOST_HEIGHT, LANE, type Model, PLANE_HEIGHT, type Row, STRIP } from "./model";
 import { BUCKETS, GROUP, type Tile, type Tiles } from "./tiles";
 
@@ -132,15 +133,11 @@ export class Picture {
   private shadesOf(tile: Tile, file: number, group: number, s: Scene): Uint32Array {
     const known = this.shades.get(tile), theme = this.theme, ground = pack(theme.rowRgb);
     if (known?.theme === theme && known.find === s.find && known.tracks === tile.ends.length) return known.colors;
-    const colors = new Uint32Array(tile.start.length), found = tile.names.map((n) => !s.finding || s.find(n));
-    for (let k = 0, i = 0; k < tile.ends.length; k++) {
-      const device = this.model.find(file, group * GROUP + k)?.plane.name.startsWith("/device") ?? false;
-      const ofName = new Uint32Array(tile.names.length); // 0: not known yet
-      for (; i < tile.ends[k]; i++) {
-        const n = tile.name[i], plain = ofName[n] || (ofName[n] = pack(colorOf(tile.names[n] ?? "", device, theme.dark)));
-        const folded = tile.count[i] > 1 ? blend(plain, ground, 0.35 + 0.45 * (tile.row[i] >>> 16) / 65535) : plain;
-        colors[i] = found[n] === false ? blend(folded, ground, 0.3) : folded;
-      }
+    const { names, ends } = tile, colors = new Uint32Array(tile.start.length), found = s.finding ? Uint8Array.from(names, (n) => Number(s.find(n))) : null;
+    const ofName: { [device: string]: Uint32Array } = {};
+    for (let k = 0; k < ends.length; k++) {
+      const device = this.model.find(file, group * GROUP + k)?.plane.name.startsWith("/device") ?? false, from = k ? ends[k - 1] : 0;
+      if (from < ends[k]) shadeEntries(colors, tile, from, ends[k], ofName[String(device)] ??= Uint32Array.from(names, (n) => colorOf(n, device, theme.dark)), found, ground);
     }
     this.shades.set(tile, { theme, find: s.find, tracks: tile.ends.length, colors });
     return colors;
@@ -170,22 +167,13 @@ export class Picture {
     const firstLane = Math.max(0, Math.ceil((least - body + 1 - top) / laneHeight)), endLane = Math.min(lanes, Math.ceil((h - top) / laneHeight)), { filled } = this;
     filled.fill(0);
     for (const { tile, from, to, lowPs, highPs } of this.pieces(row.file!, track, s, this.shiftOf(s))) {
-      const colors = this.shadesOf(tile, row.file!, Math.floor(track / GROUP), s), zero = left + (tile.fromPs - s.t0) * scale, unit = tile.unit * scale;
+      const colors = this.shadesOf(tile, row.file!, Math.floor(track / GROUP), s), zero = left + (tile.fromPs - s.t0) * scale, unit = tile.unit * scale, wide: number[] = [];
       const low = left + (lowPs - s.t0) * scale, high = left + (highPs - s.t0) * scale, labelsFrom = lowPs > s.t0 ? low : -Infinity;
-      for (let i = from; i < to; i++) {
-        const at = tile.row[i] & 0xffff, exact = zero + tile.start[i] * unit, end = exact + tile.length[i] * unit;
-        if (exact >= high) break; // they are in the order of their starts
-        if (at < firstLane || at >= endLane || end < low) continue;
-        const x0 = Math.floor(Math.max(exact, left)), x1 = Math.min(Math.max(Math.ceil(end), x0 + 1), w);
-        if (x0 >= x1 || end < left) continue;
-        this.onScreen++;
-        filled[at] = 1;
-        const line = Math.max(top + at * laneHeight, least) * w;
-        if (x1 - x0 < 16) for (let x = x0; x < x1; x++) words[line + x] = colors[i];
-        else words.fill(colors[i], line + x0, line + x1);
-        if (x1 - x0 >= 4 * ratio) words[line + x1 - 1] = ground;
-        if (labels && x1 - x0 >= 36 * ratio && tile.count[i] === 1 && exact >= labelsFrom)
-          this.labels.push({ x: x0 / ratio, y: (top + at * laneHeight) / ratio, width: (x1 - x0) / ratio, text: tile.names[tile.name[i]] ?? "" });
+      const place = { zero, unit, low, high, left, width: w, top, least, lane: laneHeight, firstLane, endLane, edged: 4 * ratio, labelled: labels ? 36 * ratio : Infinity };
+      this.onScreen += paintEntries(words, colors, tile, from, to, place, ground, filled, wide);
+      for (const i of wide) {
+        const exact = zero + tile.start[i] * unit, x0 = Math.floor(Math.max(exact, left)), x1 = Math.min(Math.ceil(exact + tile.length[i] * unit), w);
+        if (exact >= labelsFrom) this.labels.push({ x: x0 / ratio, y: (top + (tile.row[i] & 0xffff) * laneHeight) / ratio, width: (x1 - x0) / ratio, text: tile.names[tile.name[i]] ?? "" });
       }
     }
     for (let at = firstLane; at < endLane; at++) {
@@ -377,32 +365,36 @@ export class Picture {
       c.fillRect(0, y, s.width, 1);
       c.font = "600 12px system-ui, sans-serif";
       c.fillStyle = t.ink;
-      c.fillText(fit(`${this.model.isOpen(row.key) ? "▾" : "▸"} ${row.label}`, s.gutter - 80), 6, y + HOST_HEIGHT / 2);
+      c.fillText(fitExactly(c, `${this.model.isOpen(row.key) ? "▾" : "▸"} ${row.label}`, s.gutter - 80), 6, y + HOST_HEIGHT / 2);
       c.font = "11px system-ui, sans-serif";
       c.fillStyle = bound === null || bound > 1e6 ? t.warn : t.soft;
-      c.fillText(bound === null ? "no clock" : `±${span(Number((bound * 1000).toPrecision(3)))}`, s.gutter - 66, y + HOST_HEIGHT / 2);
+      c.textAlign = "right";
+      c.fillText(bound === null ? "no clock" : `±${span(Number((bound * 1000).toPrecision(3)))}`, s.gutter - 10, y + HOST_HEIGHT / 2);
+      c.textAlign = "left";
       if (row.host.state !== "complete") {
         c.fillStyle = row.host.files.length ? t.warn : t.bad;
-        c.fillText(fit(`${row.host.files.length ? "◐ partial" : "✕ failed"}: ${row.host.reason} ${row.host.detail}`, s.width - s.gutter - 20), s.gutter + 8, y + HOST_HEIGHT / 2);
+        c.fillText(fitExactly(c, `${row.host.files.length ? "◐ partial" : "✕ failed"}: ${row.host.reason} ${row.host.detail}`, s.width - s.gutter - 20), s.gutter + 8, y + HOST_HEIGHT / 2);
       }
     } else if (row.kind === "plane") {
       c.font = "11px system-ui, sans-serif";
       c.fillStyle = t.ink;
-      c.fillText(fit(`${this.model.isOpen(row.key) ? "▾" : "▸"} ${row.label}`, s.gutter - 22), 16, y + PLANE_HEIGHT / 2);
+      c.fillText(fitExactly(c, `${this.model.isOpen(row.key) ? "▾" : "▸"} ${row.label}`, s.gutter - 22), 16, y + PLANE_HEIGHT / 2);
     } else {
       const info = row.info!, more = info.rows > row.shown && !info.counter;
       c.font = "11px system-ui, sans-serif";
       c.fillStyle = info.events ? t.ink : t.soft;
-      c.fillText(fit(row.label, s.gutter - 80), 28, y + 9);
+      c.fillText(fitExactly(c, row.label, s.gutter - 80), 28, y + 9);
       c.fillStyle = t.soft;
-      c.fillText(short(info.events), s.gutter - 46, y + 9);
-      if (info.counter) c.fillText(fit(`max ${Number(info.max!.toPrecision(5))}`, s.gutter - 40), 28, y + 24);
+      c.textAlign = "right";
+      c.fillText(short(info.events), s.gutter - 10, y + 9);
+      c.textAlign = "left";
+      if (info.counter) c.fillText(fitExactly(c, `max ${Number(info.max!.toPrecision(5))}`, s.gutter - 40), 28, y + 24);
       else if (more) c.fillText(`▸ ${row.shown} of ${info.rows} rows`, 28, y + 9 + LANE);
     }
   }
 
   private drawRuler(s: Scene): void {
-    const c = this.ctx, t = this.theme, span0 = s.t1 - s.t0, px = s.width - s.gutter, step = niceStep(span0 / (px / 110));
+    const c = this.ctx, t = this.theme, span0 = s.t1 - s.t0, px = s.width - s.gutter, step = niceStep(span0 / Math.max(1, px / 110));
     c.fillStyle = t.card;
     c.fillRect(0, OVERVIEW, s.width, RULER);
     c.fillRect(0, 0, s.gutter, OVERVIEW);
@@ -445,6 +437,26 @@ function niceStep(ps: number): number {
 }
 
 const short = (n: number): string => n < 1e4 ? `${n}` : n < 1e6 ? `${(n / 1e3).toFixed(0)} k` : `${(n / 1e6).toFixed(1)} M`;
+
+/* As much of the text as fits in the present font, exactly. */
+function fitExactly(c: CanvasRenderingContext2D, text: string, width: number): string {
+  const key = `${c.font} ${Math.round(width)} ${text}`, known = fitted.get(key);
+  if (known !== undefined) return known;
+  let low = 0, high = Math.min(text.length, 200);
+  if (high === text.length && c.measureText(text).width <= width) low = high;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (c.measureText(`${text.slice(0, middle)}…`).width <= width) low = middle;
+    else high = middle - 1;
+  }
+  const out = low === text.length ? text : low < 2 ? "" : `${text.slice(0, low)}…`;
+  if (fitted.size >= FITTED_MAX) fitted.clear();
+  fitted.set(key, out);
+  return out;
+}
+
+const FITTED_MAX = 5000;
+const fitted = new Map<string, string>();
 
 /** As much of the text as fits; 11 px text is about 6 px a letter. */
 function fit(text: string, width: number): string {

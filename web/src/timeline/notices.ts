@@ -16,7 +16,7 @@ function noticesOf(doc: Catalogue): string[] {
   if (missing.length) out.push(`${missing.length} of ${plural(doc.hosts.length, "host")} gave nothing: ${names(missing)} `);
   for (const f of there.flatMap((h) => h.files)) if (f.error) out.push(`Not shown: ${f.error} `);
   if (lost.length) out.push(`Records are known to be lost: ${lost.slice(0, NAMED).map((h) => `${count(h.lost)} on ${h.host}`).join(", ")}${lost.length > NAMED ? `, and on ${lost.length - NAMED} more hosts` : ""} `);
-  if (unknown.length) out.push(`Not calibrated, so their times cannot be compared with those of others: ${names(unknown.map(({ host }) => ({ host })))} `);
+  if (unknown.length && doc.hosts.length > 1) out.push(`Not calibrated, so their times cannot be compared with those of others: ${names(unknown.map(({ host }) => ({ host })))} `);
   if (loose.length) out.push(`Clocks that may be off by more than 1 ms: ${loose.slice(0, NAMED).map((h) => `${h.host} (±${span(h.clock_bound_ns! * 1000)})`).join(", ")}${loose.length > NAMED ? `, and ${loose.length - NAMED} more` : ""} `);
   if (unplaced) out.push(`${plural(unplaced, "event")} have times out of range and are not shown `);
   return out;

@@ -17,6 +17,8 @@ interface Sum { name: string; count: number; total_ps: string; self_ps?: string;
 export interface SelectionDoc { count: number; total_ps: string; self_ps: string; different: number; names: Sum[] }
 export interface SearchDoc { events: number; matches: number; total_ps: string; different: number; names: Sum[]; tracks: [number, number, number][] }
 
+const NAME_SHOWN = 400;
+
 export interface Jump { file: number; track: number; event: number }
 
 export function show(title: string, close: () => void, ...children: (Node | string)[]): void {
@@ -35,6 +37,13 @@ function pairs(rows: [string, Node | string][]): HTMLTableElement {
 /* A source location or a web address becomes a link, nothing else does. */
 function value(text: string): Node | string {
   return /^https?:\/\/[^\s]+$/.test(text) ? el("a", { href: text, textContent: text, rel: "noreferrer noopener", target: "_blank" }) : text;
+}
+
+/** A long one only as far as it leaves room for the rest. */
+export function nameOf(name: string): HTMLElement {
+  const p = el("p", { className: "name", textContent: name.slice(0, NAME_SHOWN) || "(no name)" });
+  if (name.length > NAME_SHOWN) p.append("… ", el("button", { className: "link", textContent: `all ${count(name.length)} characters`, onclick: () => { p.textContent = name; } }));
+  return p;
 }
 
 function ofName(doc: EventDoc): string {
@@ -67,7 +76,7 @@ export function showEvent(model: Model, e: Selected, doc: EventDoc, jump: (to: J
   if (doc.display_name && doc.display_name !== doc.name) rows.push(["shown as", doc.display_name]);
   if (doc.parents.length) rows.push(["inside", el("span", {}, ...doc.parents.flatMap((p) => [link({ ...e, event: p.event }, p.name), " › "]).slice(0, -1))]);
   if (ends.length) rows.push(["flow", el("span", {}, ...ends.slice(0, 20).map((f) => link(f, `${f.direction === 2 ? "from" : "to"} ${model.find(f.file, f.track)?.host.host} › ${model.find(f.file, f.track)?.info.name} at ${span(Number(f.start_ps))} `)))]);
-  show("Event", close, el("p", { className: "name", textContent: doc.name || "(no name)" }),
+  show("Event", close, nameOf(doc.name),
     el("div", { className: "columns" }, pairs(rows), pairs(doc.args.map(([k, v]) => [k, k === "hlo_op" ? el("span", {}, value(v), graphLink(model, at.host.host, doc.args)) : value(v)]))));
 }
 

@@ -194,7 +194,7 @@ export class View {
 
   resize(): void {
     const box = byId("v-stage").getBoundingClientRect();
-    Object.assign(this.scene, { width: box.width, height: box.height, gutter: Math.min(240, Math.max(110, box.width * 0.3)) });
+    Object.assign(this.scene, { width: box.width, height: box.height, gutter: Math.min(240, Math.max(110, box.width * 0.3), box.width * 0.6) });
     this.move(this.scene.t0, this.scene.t1);
   }
 
