@@ -278,7 +278,7 @@ static const char *unescape_unicode(const char *p, const char *end, struct buf *
 void scan_unescape(const struct scan_text *t, struct buf *out)
 {
 	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-	const char *p = t->s, *end = t->s + t->len;
+	const char *p = t->s, *end = t->len ? t->s + t->len : t->s; /* an empty one may be NULL */
 
 	while (p < end) {
 		const char *slash = memchr(p, '\\', (size_t)(end - p)), *known;
