@@ -23,6 +23,7 @@ void host_clear_labels(struct host *h)
 	free(h->label_values);
 	h->label_keys = h->label_values = NULL;
 	h->n_labels = 0;
+	h->node = h->name;
 }
 
 void host_clear_tracers(struct host *h)
@@ -123,6 +124,8 @@ void host_add_label(struct host *h, const char *key, const char *value)
 	h->label_values = xrealloc(h->label_values, (n + 1) * sizeof(char *));
 	h->label_keys[n] = text_share(texts_of(h), key);
 	h->label_values[n] = text_share(texts_of(h), value);
+	if (h->node == h->name && !strcmp(key, "node"))
+		h->node = h->label_values[n];
 }
 
 void host_add_tracer(struct host *h, const struct host_tracer *t)
@@ -139,8 +142,10 @@ void host_add_tracer(struct host *h, const struct host_tracer *t)
 
 const char *host_get_value(const struct host *h, enum selector_key key, const char *label)
 {
+	if (key == SELECTOR_NODE)
+		return h->node;
 	for (size_t i = 0; i < h->n_labels; i++)
-		if (!strcmp(h->label_keys[i], label))
-			return h->label_values[i];
-	return key == SELECTOR_NODE ? h->name : NULL;
+		if (h->label_keys[i][0] == label[0] && !strcmp(h->label_keys[i], label))
+			return h->label_values[i]; /* most calls of strcmp() are saved */
+	return NULL;
 }

@@ -294,6 +294,7 @@ struct host *registry_add(struct registry *r, const char *name)
 	r->n++;
 	h = xcalloc(1, sizeof(*h));
 	*h = (struct host){ .name = xstrdup(name), .address = xstrdup(""), .registry = r };
+	h->node = h->name;
 	host_set_text(h, &h->version, "");
 	host_set_text(h, &h->profiler_address, "");
 	host_outbox_init(h, &r->outbox);

@@ -71,6 +71,7 @@ struct host {
 	int64_t back_by_mono_ns; /* so long after that message, or after the end of that agent's link */
 	const char **label_keys, **label_values;
 	size_t n_labels;
+	const char *node; /* its label `node`, or its name; kept for selections of pods */
 	struct host_clock clock;
 	struct host_steps steps;
 	struct host_tracer *tracers;

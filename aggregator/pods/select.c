@@ -273,7 +273,7 @@ static void select_hosts(const struct registry *r, struct selecting *s)
 		spaces_release(&s->out->spaces);
 	s->out->hosts = xcalloc(n + 1, sizeof(*s->out->hosts));
 	for (size_t i = 0; i < n; i++) {
-		const char *space = space_of_host(hosts[i]);
+		const char *space;
 
 		if (!s->chosen[i] &&
 		    (!host_is_within(s, hosts[i]) || !host_matches(s->selector, hosts[i])))
@@ -281,6 +281,7 @@ static void select_hosts(const struct registry *r, struct selecting *s)
 		s->out->hosts[s->out->n_hosts++] = hosts[i];
 		if (stands_for_pods(s, i))
 			continue;
+		space = space_of_host(hosts[i]); /* a look through its labels */
 		if (space)
 			spaces_add(&s->out->spaces, space);
 		else
