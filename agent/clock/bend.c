@@ -68,8 +68,7 @@ struct side_bound {
 
 /* Bounds of one kind on one side of x. */
 struct side {
-	const struct bound *closest; /* of `all`; `step` from each one to the next further one */
-	ptrdiff_t step; /* -1: before x, 1: after it */
+	const struct bound *closest; /* of `all` */
 	size_t all;
 	struct side_bound room[SIDE_MAX]; /* the furthest first */
 	size_t filled; /* the last ones of the room */
@@ -84,52 +83,51 @@ struct around {
 };
 
 /* Begins both sides without bounds. A bound at x belongs to both. */
-static void begin_sides(const struct bounds *b, double x, struct side *before, struct side *after)
+static void begin_sides(const struct bounds *b, double x, size_t *near, struct side *before,
+			struct side *after)
 {
-	size_t first = bounds_from(b, x - 0.5), end = first;
+	size_t first = bounds_from_near(b, x - 0.5, *near), end = first;
 
+	*near = first;
 	while (end < b->n && b->at[end].x < x + 0.5)
 		end++;
-	before->closest = end ? &b->at[end - 1] : NULL;
-	before->step = -1;
+	before->closest = &b->at[end ? end - 1 : 0];
 	before->all = end;
 	after->closest = &b->at[first];
-	after->step = 1;
 	after->all = b->n - first;
 	before->filled = after->filled = 0;
 }
 
+/* The sides, by the step from each bound to the next further one. */
+enum { BEFORE = -1, AFTER = 1 };
+
 /* The kinds of bounds, by what their v is multiplied with so that smaller proves more. */
 enum kind { LOWER = -1, UPPER = 1 };
 
-static void add_to_side(struct side *s, enum kind kind, double x, double v)
-{
-	double bent = turn(x), any_rate = kind * v - CLOCK_RATE_MAX * x;
-	struct side_bound *at = &s->room[SIDE_MAX - 1 - s->filled];
-
-	if (s->filled++)
-		any_rate = smaller(any_rate, at[1].any_rate);
-	*at = (struct side_bound){ x, { v - bent, -v - bent }, any_rate };
-}
-
 /* Takes the bounds up to `reach` from the closest, and leaves out those beyond it. */
-static void limit_side(struct side *s, enum kind kind, double x, double reach)
+static inline void limit_side(struct side *s, enum kind kind, ptrdiff_t step, double x,
+			      double reach)
 {
-	double away = (double)s->step;
+	size_t n = s->filled, most = s->all < SIDE_MAX ? s->all : SIDE_MAX;
+	struct side_bound *at = s->room + SIDE_MAX - n;
+	double away = (double)step, any_rate = n ? at->any_rate : INFINITY;
 
-	while (s->filled < s->all && s->filled < SIDE_MAX) {
-		const struct bound *next = &s->closest[(ptrdiff_t)s->filled * s->step];
+	for (; n < most; n++) {
+		const struct bound *next = &s->closest[(ptrdiff_t)n * step];
+		double d = away * (x - next->x), bent = turn(d);
 
 		if (away * (next->x - s->closest->x) > reach)
 			break;
-		add_to_side(s, kind, away * (x - next->x), next->v);
+		any_rate = smaller(kind * next->v - CLOCK_RATE_MAX * d, any_rate);
+		*--at = (struct side_bound){ d, { next->v - bent, -next->v - bent }, any_rate };
 	}
-	s->n = s->filled;
-	s->at = s->room + SIDE_MAX - s->n;
-	while (s->n && s->room[SIDE_MAX - 1].x - s->at->x > reach) {
-		s->at++;
-		s->n--;
+	s->filled = n;
+	while (n && s->room[SIDE_MAX - 1].x - at->x > reach) {
+		at++;
+		n--;
 	}
+	s->at = at;
+	s->n = n;
 }
 
 /* ---- one side of x ---- */
@@ -289,10 +287,10 @@ static struct interval any_rate_around(const struct around *a)
 
 static void look_around(struct around *a, double reach)
 {
-	limit_side(&a->low_before, LOWER, a->x, reach);
-	limit_side(&a->high_before, UPPER, a->x, reach);
-	limit_side(&a->low_after, LOWER, a->x, reach);
-	limit_side(&a->high_after, UPPER, a->x, reach);
+	limit_side(&a->low_before, LOWER, BEFORE, a->x, reach);
+	limit_side(&a->high_before, UPPER, BEFORE, a->x, reach);
+	limit_side(&a->low_after, LOWER, AFTER, a->x, reach);
+	limit_side(&a->high_after, UPPER, AFTER, a->x, reach);
 }
 
 static bool is_empty(struct interval in)
@@ -359,7 +357,8 @@ static bool is_sparse(const struct around *a)
 	       a->low_after.n < SIDE_LEAST || a->high_after.n < SIDE_LEAST;
 }
 
-bool bend_at(const struct bounds *low, const struct bounds *high, double x, struct bend *out)
+bool bend_at(const struct bounds *low, const struct bounds *high, double x, struct bend_near *near,
+	     struct bend *out)
 {
 	struct interval any;
 	struct around a;
@@ -368,8 +367,8 @@ bool bend_at(const struct bounds *low, const struct bounds *high, double x, stru
 	if (!low->n || !high->n)
 		return false;
 	a.x = x;
-	begin_sides(low, x, &a.low_before, &a.low_after);
-	begin_sides(high, x, &a.high_before, &a.high_after);
+	begin_sides(low, x, &near->low, &a.low_before, &a.low_after);
+	begin_sides(high, x, &near->high, &a.high_before, &a.high_after);
 	look_around(&a, FIRST_REACH_NS);
 	reach = reach_for(any_rate_around(&a));
 	look_around(&a, reach);

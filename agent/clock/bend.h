@@ -37,12 +37,18 @@ struct bend {
  * uses. `sign` as in bounds_add(). */
 void bounds_prune(const struct bounds *b, int sign, struct bounds *out);
 
+/* Where the bounds around the last x were, in both kinds. Zero at first; the next x is found quickly if it is close. */
+struct bend_near {
+	size_t low, high;
+};
+
 /*
  * Finds the interval of the offset at x, and the limits of the rate around x. Needs pruned bounds. On each side of x
  * uses bounds up to 5 s from the closest one, fewer if no rate that changes its direction once explains them all. If
  * none explains even the closest ones, the offset may have jumped at x. False if there are no lower or no upper
  * bounds; if the offset may have jumped, also if one side of x lacks either kind.
  */
-bool bend_at(const struct bounds *low, const struct bounds *high, double x, struct bend *out);
+bool bend_at(const struct bounds *low, const struct bounds *high, double x, struct bend_near *near,
+	     struct bend *out);
 
 #endif

@@ -37,6 +37,17 @@ size_t bounds_from(const struct bounds *b, double x)
 	return first;
 }
 
+size_t bounds_from_near(const struct bounds *b, double x, size_t near)
+{
+	size_t i = near < b->n ? near : b->n;
+
+	while (i < b->n && b->at[i].x < x)
+		i++;
+	while (i && b->at[i - 1].x >= x)
+		i--;
+	return i;
+}
+
 void bounds_expire(struct bounds *b, double before)
 {
 	size_t expired = bounds_from(b, before);
@@ -136,20 +147,20 @@ static inline double reach_of(struct bound b, double x, struct pace p, double si
 }
 
 /* What all bounds near x say of sign * offset there. */
-static double tightest_at(const struct bounds *b, struct range r, double x, struct pace p,
-			  double sign)
+static inline double tightest_at(const struct bounds *b, struct range r, double x, struct pace p,
+				 double sign)
 {
-	double even = -INFINITY,
-	       odd = -INFINITY; /* two, since each comparison waits for the last one */
-	uint32_t i = r.from;
+	const struct bound *at = b->at + r.from, *end = b->at + r.to;
+	/* four, since each comparison waits for the last one */
+	double most[4] = { -INFINITY, -INFINITY, -INFINITY, -INFINITY };
 
-	for (; i + 1 < r.to; i += 2) {
-		even = larger(reach_of(b->at[i], x, p, sign), even);
-		odd = larger(reach_of(b->at[i + 1], x, p, sign), odd);
+	for (; end - at >= 4; at += 4) {
+		for (int i = 0; i < 4; i++)
+			most[i] = larger(reach_of(at[i], x, p, sign), most[i]);
 	}
-	if (i < r.to)
-		even = larger(reach_of(b->at[i], x, p, sign), even);
-	return larger(even, odd);
+	for (; at < end; at++)
+		most[0] = larger(reach_of(*at, x, p, sign), most[0]);
+	return larger(larger(most[0], most[1]), larger(most[2], most[3]));
 }
 
 struct envelope envelope_near(const struct bounds *low, const struct bounds *high, double x)

@@ -43,6 +43,8 @@ void bounds_add(struct bounds *b, struct bound new, int sign, double rate);
 void bounds_free(struct bounds *b);
 void bounds_expire(struct bounds *b, double before);
 size_t bounds_from(const struct bounds *b, double x); /* index of the first bound at or after x */
+/* The same, quickly if it is close to this index, which may be any. */
+size_t bounds_from_near(const struct bounds *b, double x, size_t near);
 
 /* The bounds that count at x: indices [from, to) of each kind. */
 struct envelope {

@@ -57,7 +57,7 @@ static struct clock_knot *next_knot(struct knots *k)
 	return &k->at[k->n];
 }
 
-static bool put_knot(struct knots *k, const struct knot_span *span, int64_t at_ns, bool is_inner)
+static bool put_knot(struct knots *k, struct knot_span *span, int64_t at_ns, bool is_inner)
 {
 	struct clock_knot *next = next_knot(k);
 	struct knot_note *note = &k->notes[k->n];
@@ -96,8 +96,7 @@ static void guess_inside(struct clock_knot *k, size_t from, size_t to)
 }
 
 /* Puts an outer knot after the outer knot `*outer`, if there is one. */
-static void put_outer_knot(struct knots *k, const struct knot_span *span, int64_t at_ns,
-			   size_t *outer)
+static void put_outer_knot(struct knots *k, struct knot_span *span, int64_t at_ns, size_t *outer)
 {
 	if (!put_knot(k, span, at_ns, false))
 		return;
@@ -110,7 +109,7 @@ static void put_outer_knot(struct knots *k, const struct knot_span *span, int64_
  * Chooses the knots: one at each end and, in between, at times of bounds, where intervals are narrowest. The last train
  * but one gets an outer knot, too: what it proves limits the rate after the window.
  */
-static void put_knots(struct knots *k, const struct knot_span *span)
+static void put_knots(struct knots *k, struct knot_span *span)
 {
 	const struct bounds *b = &span->h->low;
 	int64_t least_ns = (span->to_ns - span->from_ns) / (int64_t)(span->most - 3) + 1;

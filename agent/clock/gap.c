@@ -105,10 +105,22 @@ static bool limit_by_gap(const struct spot *s, struct interval own, struct inter
 	return true;
 }
 
+/* A float that is no smaller than v, which is 0 or above. Inline, while nextafterf() is a call. */
+static inline float rounded_up(double v)
+{
+	union {
+		float f;
+		uint32_t bits;
+	} out = { .f = (float)v };
+
+	out.bits += out.f < INFINITY;
+	return out.f;
+}
+
 static struct clock_tent tent_of(double left, double right, double turn)
 {
-	return (struct clock_tent){ nextafterf((float)(turn + larger(0, left)), INFINITY),
-				    nextafterf((float)(turn + larger(0, right)), INFINITY) };
+	return (struct clock_tent){ rounded_up(turn + larger(0, left)),
+				    rounded_up(turn + larger(0, right)) };
 }
 
 /* The slopes of the lines between two knots, for one of the ways. */

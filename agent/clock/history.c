@@ -372,8 +372,12 @@ struct clock_evidence clock_history_evidence(struct clock_history *h, const stru
 					     struct clock_part part)
 {
 	prune(h);
-	return (struct clock_evidence){ h, p, part_of(h, &h->tight_low, part),
-					part_of(h, &h->tight_high, part) };
+	return (struct clock_evidence){
+		.history = h,
+		.pace = p,
+		.low = part_of(h, &h->tight_low, part),
+		.high = part_of(h, &h->tight_high, part),
+	};
 }
 
 /* The interval, whichever way the offset bends. */
@@ -382,12 +386,12 @@ static struct interval either_way(const struct bend *b)
 	return (struct interval){ smaller(b->peak.lo, b->dip.lo), larger(b->peak.hi, b->dip.hi) };
 }
 
-bool clock_history_make_knot(const struct clock_evidence *e, int64_t at_ns, struct clock_knot *out,
+bool clock_history_make_knot(struct clock_evidence *e, int64_t at_ns, struct clock_knot *out,
 			     struct bend *bend)
 {
 	struct interval either;
 
-	if (!bend_at(&e->low, &e->high, (double)(at_ns - e->history->x0_ns), bend))
+	if (!bend_at(&e->low, &e->high, (double)(at_ns - e->history->x0_ns), &e->near, bend))
 		return false;
 	either = either_way(bend);
 	*out = (struct clock_knot){

@@ -118,6 +118,7 @@ struct clock_evidence {
 	const struct clock_history *history;
 	const struct clock_pace *pace;
 	struct bounds low, high; /* pruned */
+	struct bend_near near; /* the last knot */
 };
 
 struct clock_evidence clock_history_evidence(struct clock_history *h, const struct clock_pace *p,
@@ -127,7 +128,7 @@ struct clock_evidence clock_history_evidence(struct clock_history *h, const stru
  * Makes one knot: the interval of the offset at host time at_ns that the evidence proves. *bend gets the limits of the
  * rate around that time. False if the bounds contradict each other at any rate.
  */
-bool clock_history_make_knot(const struct clock_evidence *e, int64_t at_ns, struct clock_knot *out,
+bool clock_history_make_knot(struct clock_evidence *e, int64_t at_ns, struct clock_knot *out,
 			     struct bend *bend);
 
 /* Sets the best guess of the knot that was made with this bend. */

@@ -56,12 +56,13 @@ static void test_truth_is_inside(double least_ns, double jitter_ns, double lasts
 				   .after = (2 * world_uniform() - 1) * 490e-6,
 				   .lasts = world_uniform() * lasts_ns };
 		struct bounds low = { 0 }, high = { 0 };
+		struct bend_near near = { 0 };
 		struct bend b;
 
 		probe(&w, least_ns, jitter_ns, &low, &high);
 		for (int i = 0; i < 100; i++) {
 			double x = world_uniform() * TRAINS * GAP_NS;
-			bool known = bend_at(&low, &high, x, &b);
+			bool known = bend_at(&low, &high, x, &near, &b);
 
 			CHECK(known);
 			CHECK(is_inside(b.peak, offset_at(&w, x)) ||
@@ -77,12 +78,13 @@ static void test_interval_is_narrow(void)
 {
 	struct truth w = { .before = 30e-6, .after = 30e-6 };
 	struct bounds low = { 0 }, high = { 0 };
+	struct bend_near near = { 0 };
 	struct bend b;
 
 	probe(&w, 600, 0, &low, &high);
-	CHECK(bend_at(&low, &high, 30 * GAP_NS, &b));
+	CHECK(bend_at(&low, &high, 30 * GAP_NS, &near, &b));
 	CHECK(width_of(&b) <= 1300);
-	CHECK(bend_at(&low, &high, 30.5 * GAP_NS, &b));
+	CHECK(bend_at(&low, &high, 30.5 * GAP_NS, &near, &b));
 	CHECK(width_of(&b) <= 2200);
 	CHECK(b.after.hi < 33e-6 && b.after.lo > 27e-6);
 	bounds_free(&low);
@@ -94,11 +96,12 @@ static void test_jump(void)
 {
 	struct truth w = { 30.3 * GAP_NS, 30e-6, 30e-6, 60e3, INFINITY };
 	struct bounds low = { 0 }, high = { 0 };
+	struct bend_near near = { 0 };
 	struct bend b;
 
 	probe(&w, 600, 0, &low, &high);
 	for (double x = 28 * GAP_NS; x < 33 * GAP_NS; x += GAP_NS) {
-		CHECK(bend_at(&low, &high, x, &b));
+		CHECK(bend_at(&low, &high, x, &near, &b));
 		CHECK(is_inside(b.peak, offset_at(&w, x)) || is_inside(b.dip, offset_at(&w, x)));
 	}
 	bounds_free(&low);
@@ -108,11 +111,12 @@ static void test_jump(void)
 static void test_nothing_is_known(void)
 {
 	struct bounds low = { 0 }, high = { 0 };
+	struct bend_near near = { 0 };
 	struct bend b;
 
-	CHECK(!bend_at(&low, &high, 0, &b));
+	CHECK(!bend_at(&low, &high, 0, &near, &b));
 	bounds_add(&low, (struct bound){ 0, 0 }, 1, 0);
-	CHECK(!bend_at(&low, &high, 0, &b));
+	CHECK(!bend_at(&low, &high, 0, &near, &b));
 	bounds_free(&low);
 }
 
