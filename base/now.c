@@ -2,6 +2,9 @@
 #include "base/now.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/timex.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,9 +17,12 @@ static int64_t read_clock(clockid_t id)
 	return (int64_t)ts.tv_sec * NS_PER_S + ts.tv_nsec;
 }
 
+/* How far this process's clock is ahead; set before main(). */
+static int64_t own_ahead_ns;
+
 int64_t now_raw_ns(void)
 {
-	return read_clock(CLOCK_MONOTONIC_RAW);
+	return read_clock(CLOCK_MONOTONIC_RAW) - own_ahead_ns;
 }
 
 int64_t now_mono_ns(void)
@@ -38,6 +44,66 @@ int64_t now_process_cpu_ns(void)
 {
 	return read_clock(CLOCK_PROCESS_CPUTIME_ID);
 }
+
+/* ---- time namespaces ---- */
+
+#define AHEAD_MAX_S \
+	INT64_C(4000000000) /* the kernel takes no more than half of what its clocks can count */
+
+/* The process's namespaces, and its children's, as numbers; false if they cannot be read. */
+static bool read_namespaces(const char *process, char own[64], char of_children[64])
+{
+	char path[128];
+	ssize_t n, m;
+
+	snprintf(path, sizeof(path), "%s/ns/time", process);
+	n = readlink(path, own, 63);
+	snprintf(path, sizeof(path), "%s/ns/time_for_children", process);
+	m = readlink(path, of_children, 63);
+	own[n < 0 ? 0 : n] = of_children[m < 0 ? 0 : m] = '\0';
+	return n > 0 && m > 0;
+}
+
+/* "monotonic  SECONDS  NANOSECONDS": of the namespace of the process's children. */
+static int64_t read_ahead_of_children(const char *process)
+{
+	int64_t s = 0, ns = 0;
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/timens_offsets", process);
+	f = fopen(path, "re");
+	if (!f)
+		return 0; /* the kernel has no such namespaces, or the process has ended */
+	if (fscanf(f, "monotonic %" SCNd64 " %" SCNd64, &s, &ns) != 2 || s < -AHEAD_MAX_S ||
+	    s > AHEAD_MAX_S || ns < 0 || ns >= NS_PER_S)
+		s = ns = 0;
+	fclose(f);
+	return s * NS_PER_S + ns;
+}
+
+bool now_raw_ahead(const char *process, int64_t *ahead_ns)
+{
+	char own[64], of_children[64], here[64], ignored[64];
+
+	*ahead_ns = read_ahead_of_children(process);
+	if (!read_namespaces(process, own, of_children) || !strcmp(own, of_children))
+		return true;
+	*ahead_ns = own_ahead_ns;
+	return read_namespaces("/proc/self", here, ignored) && !strcmp(own, here);
+}
+
+/* Before main(), since clocks are read by all threads from then on. A process that is in a namespace but cannot know
+ * which reads what the kernel gives it. */
+__attribute__((constructor)) static void find_own_ahead(void)
+{
+	int64_t ahead_ns;
+
+	if (now_raw_ahead("/proc/self", &ahead_ns))
+		own_ahead_ns = ahead_ns;
+}
+
+/* ---- pairs and other clocks ---- */
 
 void now_pair_ns(int64_t *raw, int64_t *real, int64_t *width_ns)
 {

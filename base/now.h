@@ -2,7 +2,8 @@
 /*
  * The only place that reads a clock. Nanoseconds, signed 64 bit.
  *
- * raw:  CLOCK_MONOTONIC_RAW, what every event and probe is stamped with (no steps, no slewing).
+ * raw:  CLOCK_MONOTONIC_RAW of the machine, what every event and probe is stamped with (no steps, no slewing). In a
+ *       time namespace, which shifts what a program reads, it is the same as outside, where perf events are stamped.
  * mono: CLOCK_MONOTONIC, what timers and deadlines run on.
  * real: CLOCK_REALTIME, a label for people and for programs that stamp with it.
  */
@@ -24,6 +25,12 @@ int64_t now_real_ns(void);
 /* What the calling thread, or the whole process, has used of the CPU. */
 int64_t now_thread_cpu_ns(void);
 int64_t now_process_cpu_ns(void);
+
+/*
+ * How far the CLOCK_MONOTONIC_RAW that a process reads is ahead of the machine's, by its time namespace. `process` is
+ * its folder in /proc. False if that is not known: the process has left its namespace for its children only.
+ */
+bool now_raw_ahead(const char *process, int64_t *ahead_ns);
 
 /*
  * Reads raw and real at the same instant: the narrowest of a few readings. `width_ns` (may be NULL)

@@ -80,7 +80,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size & 1)
 		memcpy(&header, data + size - (size < 32 ? size : 32), size < 32 ? size : 32);
 	write_at(fd, &header, sizeof(header), 0);
-	if (shared_ring_open(&r, fd, 1, 1, &n_open, NULL))
+	if (shared_ring_open(&r, fd, &(struct ring_process){ .pid = 1, .inner_pid = 1 }, &n_open,
+			     NULL))
 		r = NULL;
 	reading.map = &map;
 	events = 0;

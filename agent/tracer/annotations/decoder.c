@@ -367,6 +367,8 @@ size_t decoder_add(struct decoder *d, uint32_t lane, const struct tutti_slot *sl
 			continue;
 		}
 		r.raw_ns = ticks_to_raw(map, d->conf.clock, r.head.ticks);
+		if (d->conf.clock == TUTTI_CLOCK_RAW)
+			r.raw_ns -= d->conf.raw_ahead_ns;
 		if (r.raw_ns < now_raw_ns - AGE_NS || r.raw_ns > now_raw_ns + FUTURE_NS)
 			d->damaged++;
 		else

@@ -21,6 +21,7 @@ struct decoder_conf {
 	int32_t pid;
 	uint32_t lanes; /* up to DECODER_LANES_MAX */
 	uint32_t clock;
+	int64_t raw_ahead_ns; /* if the clock is TUTTI_CLOCK_RAW: how far it is ahead of the machine's */
 	size_t *open_of_user; /* how many scopes are open in all rings of this one's user; changed, there until the end */
 	/* The thread's id here, from its id in its own PID namespace. */
 	int32_t (*thread_of)(void *arg, int32_t tid);

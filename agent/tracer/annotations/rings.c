@@ -218,11 +218,15 @@ static void add_entry(struct rings *rs, struct ring_entry r, uint32_t uid, int f
 		      int32_t inner_pid)
 {
 	struct user *user = user_of(rs, uid);
+	struct ring_process process = { .pid = r.pid, .inner_pid = inner_pid };
+	char folder[32];
 	struct err e;
 
+	snprintf(folder, sizeof(folder), "/proc/%" PRId32, r.pid);
+	process.is_raw_unknown = !now_raw_ahead(folder, &process.raw_ahead_ns);
 	if (is_known(rs, r.inode) || !has_room(rs, r.pid, user)) {
 		close(fd);
-	} else if (shared_ring_open(&r.ring, fd, r.pid, inner_pid, &user->n_open, &e)) {
+	} else if (shared_ring_open(&r.ring, fd, &process, &user->n_open, &e)) {
 		log_debug("AGT-ANNOTATIONS", "pid=%" PRId32 " reason=\"%s\"", r.pid, e.msg);
 	} else {
 		r.user = user;

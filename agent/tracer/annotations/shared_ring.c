@@ -48,7 +48,7 @@ static int32_t thread_of(void *arg, int32_t tid)
 	return r->pid == r->inner_pid ? tid : proc_thread_of(r->pid, tid);
 }
 
-static int check_header(const struct tutti_ring *h, int32_t inner_pid, struct err *e)
+static int check_header(const struct tutti_ring *h, const struct ring_process *p, struct err *e)
 {
 	if (h->magic != TUTTI_RING_MAGIC)
 		return err_set(e, ERR_INVALID, "no ring of annotations");
@@ -58,16 +58,18 @@ static int check_header(const struct tutti_ring *h, int32_t inner_pid, struct er
 			       TUTTI_RING_VERSION);
 	if (!ticks_is_known(h->clock))
 		return err_set(e, ERR_UNSUPPORTED, "a ring with clock %" PRIu32, h->clock);
+	if (h->clock == TUTTI_CLOCK_RAW && p->is_raw_unknown)
+		return err_set(e, ERR_UNSUPPORTED, "an unknown time namespace");
 	if (!h->lanes || h->lanes > DECODER_LANES_MAX || h->slots < SLOTS_MIN ||
 	    h->slots > SLOTS_MAX || h->slots & (h->slots - 1))
 		return err_set(e, ERR_INVALID, "a ring of %" PRIu32 " lanes of %" PRIu32 " slots",
 			       h->lanes, h->slots);
-	if (inner_pid != (int32_t)h->pid)
+	if (p->inner_pid != (int32_t)h->pid)
 		return err_set(e, ERR_INVALID, "the ring of process %" PRIu32, h->pid);
 	return 0;
 }
 
-int shared_ring_open(struct shared_ring **out, int fd, int32_t pid, int32_t inner_pid,
+int shared_ring_open(struct shared_ring **out, int fd, const struct ring_process *p,
 		     size_t *open_of_user, struct err *e)
 {
 	struct tutti_ring h;
@@ -75,22 +77,23 @@ int shared_ring_open(struct shared_ring **out, int fd, int32_t pid, int32_t inne
 	int rc = file_read_exact(fd, 0, &h, sizeof(h), "a ring of annotations", e);
 
 	if (!rc)
-		rc = check_header(&h, inner_pid, e);
+		rc = check_header(&h, p, e);
 	if (rc) {
 		close(fd);
 		return rc;
 	}
 	r = xcalloc(1, sizeof(*r));
 	r->fd = fd;
-	r->pid = pid;
-	r->inner_pid = inner_pid;
+	r->pid = p->pid;
+	r->inner_pid = p->inner_pid;
 	r->lanes = h.lanes;
 	r->slots = h.slots;
 	r->slots_at = (TUTTI_RING_LANES_AT + h.lanes * sizeof(struct tutti_lane) + PAGE - 1) /
 		      PAGE * PAGE;
-	r->decoder = decoder_new(&(struct decoder_conf){ .pid = pid,
+	r->decoder = decoder_new(&(struct decoder_conf){ .pid = p->pid,
 							 .lanes = h.lanes,
 							 .clock = h.clock,
+							 .raw_ahead_ns = p->raw_ahead_ns,
 							 .open_of_user = open_of_user,
 							 .thread_of = thread_of,
 							 .fn = on_note,

@@ -28,10 +28,17 @@ struct ring_reading {
 	bool has_more; /* something is left to read */
 };
 
-/* Opens the ring in `fd`, and takes `fd`, also on failure. The ring is of process `pid`, whose pid in its own
- * PID namespace is `inner_pid`. `open_of_user` counts the open scopes of all rings of its user, until it is freed.
- * ERR_INVALID if it is no ring of that process. */
-MUST_CHECK int shared_ring_open(struct shared_ring **out, int fd, int32_t pid, int32_t inner_pid,
+/* Whose ring it is. */
+struct ring_process {
+	int32_t pid, inner_pid; /* here, and in its own PID namespace */
+	/* its time namespace: how far the raw clock that it reads is ahead of the machine's */
+	int64_t raw_ahead_ns;
+	bool is_raw_unknown; /* and that cannot be known */
+};
+
+/* Opens the ring in `fd`, and takes `fd`, also on failure. `open_of_user` counts the open scopes of all rings of its
+ * user, until it is freed. ERR_INVALID if it is no ring of that process, ERR_UNSUPPORTED if its clock is not known. */
+MUST_CHECK int shared_ring_open(struct shared_ring **out, int fd, const struct ring_process *p,
 				size_t *open_of_user, struct err *e);
 void shared_ring_free(struct shared_ring *r); /* NULL is fine */
 

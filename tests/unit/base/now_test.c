@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/timex.h>
 #include <unistd.h>
 
@@ -125,8 +126,59 @@ static void test_tick(void)
 	CHECK(now_raw_tick_ns() >= 0);
 }
 
+static void write_offsets(const char *folder, const char *text)
+{
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/timens_offsets", folder);
+	f = fopen(path, "w");
+	CHECK(f && fputs(text, f) >= 0 && !fclose(f));
+}
+
+static void link_namespace(const char *folder, const char *name, const char *to)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/ns/%s", folder, name);
+	unlink(path);
+	CHECK(!symlink(to, path));
+}
+
+/* What a process in a time namespace reads, by its folder in /proc. */
+static void test_time_namespace(void)
+{
+	char folder[] = "/tmp/tutti-now-XXXXXX", ns[32], path[64];
+	int64_t ahead = 7;
+
+	CHECK(now_raw_ahead("/proc/self", &ahead));
+	CHECK(mkdtemp(folder));
+	CHECK(now_raw_ahead(folder, &ahead) && ahead == 0); /* an old kernel */
+	write_offsets(folder, "monotonic        -3  250000000\nboottime          9         0\n");
+	CHECK(now_raw_ahead(folder, &ahead) && ahead == -2750 * NS_PER_MS);
+	snprintf(ns, sizeof(ns), "%s/ns", folder);
+	CHECK(!mkdir(ns, 0700));
+	link_namespace(folder, "time", "time:[1]");
+	link_namespace(folder, "time_for_children", "time:[1]");
+	CHECK(now_raw_ahead(folder, &ahead) && ahead == -2750 * NS_PER_MS);
+	link_namespace(folder, "time_for_children",
+		       "time:[2]"); /* the offsets are of its children */
+	CHECK(!now_raw_ahead(folder, &ahead));
+	for (const char *const *bad =
+		     (const char *const[]){ "", "monotonic 1", "monotonic 99999999999999 0",
+					    "monotonic 1 1000000000", NULL };
+	     *bad; bad++) {
+		link_namespace(folder, "time_for_children", "time:[1]");
+		write_offsets(folder, *bad);
+		CHECK(now_raw_ahead(folder, &ahead) && ahead == 0);
+	}
+	snprintf(path, sizeof(path), "rm -r %s", folder);
+	CHECK(!system(path));
+}
+
 int main(void)
 {
+	test_time_namespace();
 	test_tick();
 	test_disruption();
 	test_wall_error_is_unknown();

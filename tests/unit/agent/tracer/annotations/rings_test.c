@@ -298,12 +298,14 @@ static struct tutti_ring good_header(void)
 				    .pid = 4711 };
 }
 
+static const struct ring_process process = { .pid = 5, .inner_pid = 4711 };
+
 static bool opens(struct tutti_ring h, size_t bytes)
 {
 	struct shared_ring *r = NULL;
 	size_t n_open = 0;
 	struct err e;
-	int rc = shared_ring_open(&r, make_ring(&h, bytes), 5, 4711, &n_open, &e);
+	int rc = shared_ring_open(&r, make_ring(&h, bytes), &process, &n_open, &e);
 
 	CHECK(!rc == !!r);
 	shared_ring_free(r);
@@ -340,6 +342,29 @@ static void test_headers(void)
 	CHECK(!opens(h, 65536));
 }
 
+/* A raw clock of a time namespace; the CPU's counter is the same everywhere. */
+static void test_time_namespace(void)
+{
+	const struct ring_process ahead = { .pid = 5,
+					    .inner_pid = 4711,
+					    .raw_ahead_ns = 100 * NS_PER_S };
+	const struct ring_process unknown = { .pid = 5, .inner_pid = 4711, .is_raw_unknown = true };
+	struct tutti_ring h = good_header();
+	struct shared_ring *r;
+	size_t n_open = 0;
+	struct err e;
+
+	CHECK_OK(shared_ring_open(&r, make_ring(&h, 65536), &ahead, &n_open, &e), e);
+	shared_ring_free(r);
+	CHECK_EQ(shared_ring_open(&r, make_ring(&h, 65536), &unknown, &n_open, &e),
+		 ERR_UNSUPPORTED);
+	h.clock = tutti_clock_;
+	if (h.clock == TUTTI_CLOCK_RAW)
+		return;
+	CHECK_OK(shared_ring_open(&r, make_ring(&h, 65536), &unknown, &n_open, &e), e);
+	shared_ring_free(r);
+}
+
 static void set_head(int fd, uint32_t lane, uint64_t head)
 {
 	CHECK(pwrite(fd, &head, sizeof(head),
@@ -371,7 +396,7 @@ static void test_heads(void)
 	slot.ticks = (uint64_t)now_raw_ns();
 	for (size_t i = 0; i < SLOTS; i++)
 		CHECK(pwrite(mine, &slot, sizeof(slot), (off_t)(8192 + i * sizeof(slot))) > 0);
-	CHECK_OK(shared_ring_open(&r, fd, 5, 4711, &n_open, &e), e);
+	CHECK_OK(shared_ring_open(&r, fd, &process, &n_open, &e), e);
 	set_head(mine, 0, 10);
 	read_ring(r, &s);
 	CHECK_EQ(s.n, 10u);
@@ -411,6 +436,7 @@ int main(int argc, char **argv)
 	test_threads();
 	test_overrun();
 	test_headers();
+	test_time_namespace();
 	test_heads();
 	return 0;
 }
