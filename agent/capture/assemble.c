@@ -63,8 +63,15 @@ static int64_t clock_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_
 				      clock_model_raw_of_session(m, t1_ns));
 }
 
+/* What the wall clock's stamps are off in the window. */
+static int64_t wall_error_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1_ns)
+{
+	return ledger_error_ns(&m->ledger, clock_model_raw_of_session(m, t0_ns),
+			       clock_model_raw_of_session(m, t1_ns));
+}
+
 int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1_ns,
-			  const struct window_edges *edges)
+			  const struct window_edges *edges, bool has_wall_times)
 {
 	int64_t bound = clock_bound_ns(m, t0_ns, t1_ns), worst = 0, out;
 
@@ -75,6 +82,8 @@ int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1
 		worst = left > worst ? left : worst;
 	}
 	worst += edges_distance_ns(edges, m);
+	if (has_wall_times && __builtin_add_overflow(worst, wall_error_ns(m, t0_ns, t1_ns), &worst))
+		return INT64_MAX;
 	return __builtin_add_overflow(bound, worst + ROUNDING_NS, &out) ? INT64_MAX : out;
 }
 

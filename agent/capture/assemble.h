@@ -61,10 +61,11 @@ struct assembly {
  * Largest error of an event's time in [t0, t1), in a file made with this model. Lines are moved as wholes, so
  * that events keep their distances; the error of that is included. If that error were above a quarter of the
  * clock's bound, each event is moved by itself instead. In a window that is cut at edges, events near an edge
- * may be moved by as much as the edge differs from the model; that is included, too.
+ * may be moved by as much as the edge differs from the model; that is included, too, and, if the file has times of the
+ * wall clock, how well it is known how that one ran.
  */
 int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1_ns,
-			  const struct window_edges *edges);
+			  const struct window_edges *edges, bool has_wall_times);
 
 /*
  * Writes one file, which holds one or several files of the session, one after the other: `<host>.xplane.pb`

@@ -52,7 +52,8 @@ static void clean_detail(struct tracer_run *run)
 static bool has_whole_window(const struct capture *c, int64_t missing_ns)
 {
 	const struct window_edges none = { 0 };
-	bool in_bound = missing_ns <= assemble_bound_ns(&c->clock, c->t0_ns, c->t1_ns, &none);
+	bool in_bound = missing_ns <=
+			assemble_bound_ns(&c->clock, c->t0_ns, c->t1_ns, &none, false);
 
 	return c->edges.from.session_ns ? c->was_over || in_bound : c->was_over && in_bound;
 }
@@ -223,6 +224,15 @@ static uint64_t charge_file_bytes(struct capture *c, size_t n_parts)
 	return c->bytes;
 }
 
+static bool has_wall_times(const struct capture *c, size_t n_parts)
+{
+	for (size_t i = 0; i < n_parts; i++) {
+		if (c->parts[i]->base == PART_REAL)
+			return true;
+	}
+	return false;
+}
+
 static void make_assembly(struct capture *c)
 {
 	const struct capture_env *env = &c->captures->env;
@@ -239,7 +249,8 @@ static void make_assembly(struct capture *c)
 		.t0_ns = c->t0_ns,
 		.t1_ns = c->t1_ns,
 		.edges = c->edges,
-		.bound_ns = assemble_bound_ns(&c->clock, c->t0_ns, c->t1_ns, &c->edges),
+		.bound_ns = assemble_bound_ns(&c->clock, c->t0_ns, c->t1_ns, &c->edges,
+					      has_wall_times(c, n_parts)),
 		.profile_options = c->options,
 		.profile_options_len = c->options_len,
 		.n_parts = n_parts,
@@ -387,7 +398,7 @@ int64_t capture_bound_ns(const struct capture *c)
 {
 	if (c->state >= CAPTURE_ASSEMBLING)
 		return c->assembly.bound_ns;
-	return assemble_bound_ns(&c->clock, c->t0_ns, c->t1_ns, &c->edges);
+	return assemble_bound_ns(&c->clock, c->t0_ns, c->t1_ns, &c->edges, false);
 }
 
 struct clock_slack capture_slack(const struct capture *c)

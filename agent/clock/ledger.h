@@ -16,7 +16,7 @@
 
 #include "base/now.h"
 
-#define LEDGER_KNOTS 32
+#define LEDGER_KNOTS 512
 #define LEDGER_STEPS 8 /* remembered; all are counted */
 
 /* All clocks at one instant. */
@@ -29,6 +29,7 @@ struct ledger_point {
 
 struct ledger_knot {
 	int64_t raw_ns, real_ns;
+	int64_t error_ns; /* how far the wall clock may be off the line from this knot to the next */
 	bool begins_segment; /* the clocks changed between the previous knot and this one */
 };
 
@@ -46,6 +47,7 @@ struct clock_ledger {
 	struct ledger_point last; /* at the last knot or after it */
 	/* slopes of the lines from the last knot that pass all points since */
 	double slope_low, slope_high;
+	bool is_bent; /* in the gap after the last knot */
 	struct ledger_step steps[LEDGER_STEPS]; /* oldest first */
 	size_t n_steps;
 	uint32_t steps_seen;
@@ -71,5 +73,11 @@ enum ledger_change ledger_add(struct clock_ledger *l, const struct ledger_point 
  */
 int64_t ledger_raw_of_real(const struct clock_ledger *l, int64_t real_ns);
 int64_t ledger_real_of_raw(const struct clock_ledger *l, int64_t raw_ns);
+
+/*
+ * The largest error of a translation of a raw time in [from, to], or to one. What frameworks stamped while the wall clock
+ * was set is not part of it: `steps` has these times. An empty ledger has no error.
+ */
+int64_t ledger_error_ns(const struct clock_ledger *l, int64_t from_raw_ns, int64_t to_raw_ns);
 
 #endif

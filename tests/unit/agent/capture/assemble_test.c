@@ -127,7 +127,7 @@ static int rig_assemble(struct rig *g, struct err *e)
 {
 	struct assembly *a = &g->a;
 
-	a->bound_ns = assemble_bound_ns(&a->clock, a->t0_ns, a->t1_ns, &a->edges);
+	a->bound_ns = assemble_bound_ns(&a->clock, a->t0_ns, a->t1_ns, &a->edges, true);
 	return assemble(a, e);
 }
 
@@ -593,8 +593,8 @@ static void test_windows_meet(int64_t moved_ns, double rate)
 	after = count_instants(&second, T0 + NS_PER_S, b);
 	CHECK_EQ(before, 100);
 	CHECK_EQ(after, 100);
-	CHECK_EQ(assemble_bound_ns(&second, T0 + NS_PER_S, T0 + 2 * NS_PER_S, &b),
-		 assemble_bound_ns(&second, T0 + NS_PER_S, T0 + 2 * NS_PER_S, &none) +
+	CHECK_EQ(assemble_bound_ns(&second, T0 + NS_PER_S, T0 + 2 * NS_PER_S, &b, false),
+		 assemble_bound_ns(&second, T0 + NS_PER_S, T0 + 2 * NS_PER_S, &none, false) +
 			 llabs(moved_ns));
 }
 

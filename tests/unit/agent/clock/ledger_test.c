@@ -2,6 +2,8 @@
 /* The ledger, with simulated clocks. */
 #include "agent/clock/ledger.h"
 
+#include <math.h>
+
 #include "base/now.h"
 #include "tests/lib/check.h"
 
@@ -52,7 +54,7 @@ static void test_empty(void)
 	CHECK_EQ(ledger_real_of_raw(&l, 7), 7);
 }
 
-/* An hour of a steered clock takes at most 10 knots and is right to 1 us everywhere. */
+/* An hour of a steered clock takes three knots for each change of the rate and is right to 1 us everywhere. */
 static void test_slewing(void)
 {
 	static const double rates[] = { 0, 12, -30, 500, 1.5, -500, 10 };
@@ -66,7 +68,7 @@ static void test_slewing(void)
 		past[i] = w;
 		CHECK_EQ(add_snapshot(&l, &w), LEDGER_NO_CHANGE);
 	}
-	CHECK(l.n_knots <= 10);
+	CHECK(l.n_knots <= 1 + 3 * 6);
 	CHECK_EQ(l.steps_seen, 0);
 	for (int i = 0; i < 7 * 600; i++) {
 		check_near(ledger_raw_of_real(&l, past[i].real_ns), past[i].raw_ns, 1000);
@@ -199,6 +201,88 @@ static void test_many_steps(void)
 	CHECK_EQ(add_snapshot(&l, &w), LEDGER_NO_CHANGE);
 }
 
+/* How a program steers the wall clock: how far that has moved it after this time. */
+typedef double (*steer_fn)(double s);
+
+static double slew(double s) /* adjtime(2) */
+{
+	return s < 30.02 ? 0 : 500e3 * (s - 30.02);
+}
+
+static double kernel_loop(double s) /* of ntpd and systemd-timesyncd: a time constant of 256 s */
+{
+	return 10e6 * (1 - exp(-s / 256));
+}
+
+static double servo(double s) /* one that hunts, as of phc2sys */
+{
+	return 40e3 * sin(2 * M_PI * s / 20);
+}
+
+/* Snapshots each gap_ns or up to 1 ms later, read with an error of up to half their width: no time between them is
+ * further off than the ledger says, and none is off by more than most_ns. */
+static void test_steering(steer_fn steer, int64_t length_ns, int64_t gap_ns, int64_t most_ns)
+{
+	const int64_t raw0 = 1000 * NS_PER_S;
+	struct clock_ledger l = { 0 };
+	int64_t at = 0, worst = 0, last = 0;
+	uint32_t noise = 1;
+
+	for (; at < length_ns; at += gap_ns + noise % NS_PER_MS) {
+		int64_t moved = llround(steer((double)at / 1e9)) + noise % 70 - 35;
+		struct ledger_point p = { .pair = { raw0 + at, EPOCH + at + moved, 70 } };
+
+		CHECK_EQ(ledger_add(&l, &p), LEDGER_NO_CHANGE);
+		noise = noise * 1664525 + 1013904223;
+		last = at;
+	}
+	for (at = 0; at < last; at += length_ns / 20011) {
+		int64_t real = EPOCH + at + llround(steer((double)at / 1e9));
+		int64_t off = llabs(ledger_raw_of_real(&l, real) - raw0 - at);
+
+		CHECK(off <= ledger_error_ns(&l, raw0 + at, raw0 + at));
+		worst = off > worst ? off : worst;
+	}
+	CHECK(worst <= most_ns);
+	CHECK(worst <= ledger_error_ns(&l, raw0, raw0 + last));
+}
+
+/* What a capture needs is found in all of its window, however long, and its error is known. */
+static void test_steered(void)
+{
+	const int64_t dense = 50 * NS_PER_MS, calm = NS_PER_S;
+
+	test_steering(slew, 60 * NS_PER_S, dense, 6500);
+	test_steering(slew, 60 * NS_PER_S, calm, 130000);
+	test_steering(kernel_loop, 600 * NS_PER_S, dense, 600);
+	test_steering(kernel_loop, 3600 * NS_PER_S, dense, 600);
+	test_steering(servo, 60 * NS_PER_S, dense, 300);
+	test_steering(servo, 60 * NS_PER_S, calm, 1000);
+	test_steering(servo, 3600 * NS_PER_S, dense, 20000);
+}
+
+/* Where there was no snapshot, the error grows; a break makes it no larger. */
+static void test_error_beyond(void)
+{
+	struct clock_ledger l;
+	struct world w = world_new(&l);
+	int64_t first = w.raw_ns, error;
+
+	CHECK_EQ(ledger_error_ns(&(struct clock_ledger){ 0 }, 0, NS_PER_S), 0);
+	for (int i = 0; i < 10; i++) {
+		run(&w, NS_PER_S);
+		add_snapshot(&l, &w);
+	}
+	error = ledger_error_ns(&l, first, w.raw_ns);
+	CHECK(error > 0 && error < 1000);
+	CHECK_EQ(ledger_error_ns(&l, first - NS_PER_S, w.raw_ns), error + NS_PER_MS);
+	CHECK_EQ(ledger_error_ns(&l, first, w.raw_ns + 2 * NS_PER_S), error + 2 * NS_PER_MS);
+	run(&w, NS_PER_S);
+	w.real_ns += NS_PER_S;
+	CHECK_EQ(add_snapshot(&l, &w), LEDGER_STEPPED);
+	CHECK_EQ(ledger_error_ns(&l, first, w.raw_ns), error);
+}
+
 static void test_wild_input(void)
 {
 	static const int64_t wild[] = { INT64_MIN, INT64_MIN + 1, -1, 0, 1, INT64_MAX };
@@ -213,6 +297,8 @@ static void test_wild_input(void)
 	for (size_t i = 0; i < sizeof(wild) / sizeof(wild[0]); i++) {
 		(void)ledger_raw_of_real(&l, wild[i]);
 		(void)ledger_real_of_raw(&l, wild[i]);
+		for (size_t j = 0; j < sizeof(wild) / sizeof(wild[0]); j++)
+			CHECK(ledger_error_ns(&l, wild[i], wild[j]) >= 0);
 	}
 	CHECK(ledger_raw_of_real(&l, INT64_MIN) == INT64_MIN);
 	CHECK(ledger_real_of_raw(&l, INT64_MAX) == INT64_MAX);
@@ -231,6 +317,8 @@ int main(void)
 	test_switch();
 	test_move();
 	test_many_steps();
+	test_steered();
+	test_error_beyond();
 	test_wild_input();
 	return 0;
 }
