@@ -111,6 +111,7 @@ int64_t world_host_ns(const struct clock_world *w, int64_t t_ns)
 /* ---- the link ---- */
 
 struct way {
+	bool is_back;
 	int64_t least_ns;
 	int64_t bad_ns, moving_ns; /* more, while the link is worse, and as it changes */
 	double bad_jitter_ns;
@@ -139,11 +140,19 @@ static double jitter_at(struct way *way, const struct clock_world *w, int64_t t)
 	return exponential(mean);
 }
 
+/* Routes that swap: the longer one is there in even periods, back in odd ones. */
+static bool has_longer_route(const struct way *way, const struct clock_world *w, int64_t t)
+{
+	return t / w->swaps_ns % 2 == way->is_back;
+}
+
 static int64_t least_at(const struct way *way, const struct clock_world *w, int64_t t)
 {
 	int64_t out = way->least_ns;
 
-	if (way->bad_ns && is_within(w->bad, t))
+	if (w->swaps_ns)
+		out += has_longer_route(way, w, t) ? w->bad_there_ns : 0;
+	else if (way->bad_ns && is_within(w->bad, t))
 		out += way->bad_ns;
 	if (way->moving_ns)
 		out += llround((double)way->moving_ns * (double)past_of(w->moving, t) /
@@ -155,6 +164,8 @@ static int64_t arrival_of(struct way *way, const struct clock_world *w, int64_t 
 {
 	int64_t out = t + least_at(way, w, t) + llround(jitter_at(way, w, t));
 
+	if (w->beacon_ns && way->is_back)
+		out += w->beacon_ns - out % w->beacon_ns;
 	if (world_uniform() < w->late)
 		return out + LATE_NS; /* by another path: out of order */
 	if (w->reorders)
@@ -207,7 +218,7 @@ static void probe(const struct clock_world *w, struct way *there, struct way *ba
 		.t4_ns = world_host_ns(w, returns) + tick_of(w),
 	};
 
-	if (is_lost(w))
+	if (is_lost(w) || (w->cut.for_ns && (is_within(w->cut, t) || is_within(w->cut, returns))))
 		return;
 	push(out, returns, s);
 	if (world_uniform() < w->twice) {
@@ -250,7 +261,8 @@ static struct ways ways_of(const struct clock_world *w)
 			   .bad_ns = w->bad_there_ns,
 			   .bad_jitter_ns = w->bad_there_jitter_ns,
 			   .moving_ns = w->moving_there_ns },
-		.back = { .least_ns = w->back_ns,
+		.back = { .is_back = true,
+			  .least_ns = w->back_ns,
 			  .bad_ns = w->bad_back_ns,
 			  .bad_jitter_ns = w->bad_back_jitter_ns },
 	};
@@ -279,17 +291,32 @@ bool world_is_jittery(const struct clock_world *w)
 	return w->jitter_ns > 20e3;
 }
 
+#define STREAM_GAP_NS (500 * NS_PER_MS)
+#define END_GAP_NS    (125 * NS_PER_MS)
+#define JITTERY_NS \
+	(500 * NS_PER_MS) /* so long a window is probed after its end on a jittery link */
+
 /* How the agent probes in a window and after it. */
 struct schedule {
 	int train, after; /* probes in a train; trains after the window */
-	int64_t gap_ns;
+	int64_t gap_ns, after_gap_ns;
 };
+
+static int64_t at_least(int64_t v, int64_t least)
+{
+	return v > least ? v : least;
+}
 
 static struct schedule schedule_of(const struct clock_world *w)
 {
+	int64_t pair_ns = at_least(w->pair_gap_ns, END_GAP_NS);
+
+	if (w->by_stream)
+		return (struct schedule){ 1, 1, STREAM_GAP_NS, STREAM_GAP_NS };
 	if (world_is_jittery(w))
-		return (struct schedule){ 1, 9, 62500 * NS_PER_US };
-	return (struct schedule){ 2, 2, 125 * NS_PER_MS };
+		return (struct schedule){ 1, (int)(1 + JITTERY_NS / (pair_ns / 2)), pair_ns / 2,
+					  pair_ns / 2 };
+	return (struct schedule){ w->is_past ? 4 : 2, 2, pair_ns, END_GAP_NS };
 }
 
 /* The schedule of agent/clock/clock.c. */
@@ -308,7 +335,7 @@ void world_probe_capture(const struct clock_world *w, int64_t armed_ns, int64_t 
 	for (t = armed_ns; t < to_ns; t += s.gap_ns)
 		send_train(w, &ways, t, t == armed_ns ? 4 : s.train, AGENT_SPACING_NS, out);
 	t = to_ns + llround(world_uniform() * 100e6);
-	for (int i = 0; i < s.after; i++, t += s.gap_ns)
+	for (int i = 0; i < s.after; i++, t += s.after_gap_ns)
 		send_train(w, &ways, t, s.train, AGENT_SPACING_NS, out);
 	if (out->n)
 		qsort(out->at, out->n, sizeof(*out->at), by_arrival);

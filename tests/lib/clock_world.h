@@ -40,6 +40,9 @@ struct clock_world {
 	struct clock_event bad; /* the link is worse then, by this: */
 	int64_t bad_there_ns, bad_back_ns; /* of the least delays */
 	double bad_there_jitter_ns, bad_back_jitter_ns; /* of the mean jitter */
+	int64_t swaps_ns; /* bad_there_ns is added there for so long, then back for so long, and so on */
+	int64_t beacon_ns; /* a sleeping receiver: what comes back waits for a multiple of this */
+	struct clock_event cut; /* nothing arrives then */
 	struct clock_event moving; /* the way there gets longer until the end of that, by this: */
 	int64_t moving_there_ns;
 	enum jitter jitter;
@@ -51,6 +54,10 @@ struct clock_world {
 	int64_t every_ns; /* between trains */
 	int train;
 	int64_t gap_ns; /* between the probes of a train */
+	/* how captures probe: 0 = as alone; or no more often than this, as among thousands of hosts */
+	int64_t pair_gap_ns;
+	bool by_stream; /* by the control stream: single probes, STREAM_GAP_NS apart */
+	bool is_past; /* windows that are over when they are asked for: nothing but rare trains in them */
 	bool late_stamps; /* better stamps of when the reply was sent arrive 1 s later */
 };
 
@@ -75,7 +82,8 @@ void world_probe(const struct clock_world *w, int64_t from_ns, int64_t to_ns,
 /* The agent sends single probes there, and more after the window. */
 bool world_is_jittery(const struct clock_world *w);
 
-/* Probes from 0 on as an agent sends them that is armed at armed_ns for a window until to_ns. */
+/* Probes from 0 on as an agent sends them that is armed at armed_ns for a window until to_ns; if the window is over,
+ * to_ns is armed_ns. */
 void world_probe_capture(const struct clock_world *w, int64_t armed_ns, int64_t to_ns,
 			 struct world_samples *out);
 

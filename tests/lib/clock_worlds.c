@@ -27,6 +27,13 @@
 #define RATE_STEP(ppm) .rate_step = { SOME_NS, 0 }, .rate_step_ppm = (ppm)
 #define EXCURSION \
 	.rate_step = { SOME_NS, 10 * NS_PER_S }, .rate_step_ppm = 300, .is_excursion = true
+/* as among 10,000 hosts */
+#define SELDOM .pair_gap_ns = 500 * NS_PER_MS
+/* probes over the control stream: processes stamp them, other messages come first */
+#define STREAM \
+	.there_ns = 60 * US, .back_ns = 60 * US, .jitter = JITTER_PARETO, .jitter_ns = 300 * US, \
+	.by_stream = true
+#define CUT .cut = { 5 * NS_PER_S, 25 * NS_PER_S }
 #define WORSE \
 	.bad = { SOME_NS, 20 * NS_PER_S }, .bad_there_jitter_ns = 200 * US, \
 	.bad_back_jitter_ns = 200 * US
@@ -97,6 +104,24 @@ const struct world_case world_cases[] = {
 	{ { "two steps within 5 s",		KERNEL, PAIRS, OFFSET, WANDER, .step_at_ns = SOME_NS, .step_ns = 50 * NS_PER_MS, .step_again_ns = 5 * NS_PER_S }, { 0, 0, 0 } },
 	{ { "longer one way for a while",	KERNEL, PAIRS, OFFSET, WANDER, .bad = { SOME_NS, 20 * NS_PER_S }, .bad_there_ns = 500 * US }, { 0, 0, 0 } },
 	{ { "packets pass each other",		EXP200, SINGLES, OFFSET, WANDER, .reorders = true }, { 0, 0, 0 } },
+	{ { "a pair each 500 ms",		KERNEL, PAIRS, OFFSET, WANDER, SELDOM }, { 200, 500, 2000 } },
+	{ { "the same, there and back",		KERNEL, PAIRS, OFFSET, WANDER, SELDOM, EXCURSION }, { 0, 0, 0 } },
+	{ { "each 250 ms, exp 200 us, rate step",	EXP200, SINGLES, OFFSET, WANDER, SELDOM, RATE_STEP(90) }, { 0, 0, 0 } },
+	{ { "each 250 ms, exp 200 us, and back",	EXP200, SINGLES, OFFSET, WANDER, SELDOM, EXCURSION }, { 0, 0, 0 } },
+	{ { "control stream",			STREAM, SINGLES, OFFSET, WANDER }, { 0, 0, 0 } },
+	{ { "control stream, rate step 400 ppm",	STREAM, SINGLES, OFFSET, WANDER, RATE_STEP(400) }, { 0, 0, 0 } },
+	{ { "control stream, there and back",	STREAM, SINGLES, OFFSET, WANDER, EXCURSION }, { 0, 0, 0 } },
+	{ { "cut off for a while",		KERNEL, PAIRS, OFFSET, WANDER, CUT }, { 0, 0, 0 } },
+	{ { "cut off, rate step 400 ppm",	KERNEL, PAIRS, OFFSET, WANDER, CUT, RATE_STEP(400) }, { 0, 0, 0 } },
+	{ { "cut off, there and back",		EXP200, PAIRS, OFFSET, WANDER, CUT, EXCURSION }, { 0, 0, 0 } },
+	{ { "routes swap each minute",		KERNEL, PAIRS, OFFSET, WANDER, .bad_there_ns = 500 * US, .swaps_ns = 60 * NS_PER_S }, { 0, 0, 0 } },
+	{ { "routes swap each 3 s, rate step",	EXP200, PAIRS, OFFSET, WANDER, RATE_STEP(90), .bad_there_ns = NS_PER_MS, .swaps_ns = 3 * NS_PER_S }, { 0, 0, 0 } },
+	{ { "wireless, a receiver that sleeps",	.there_ns = NS_PER_MS, .back_ns = NS_PER_MS, .jitter = JITTER_PARETO, .jitter_ns = NS_PER_MS, .beacon_ns = 102400 * US, .loss = 0.1, .burst = 5, PAIRS, OFFSET, WANDER }, { 0, 0, 0 } },
+	{ { "windows of the past",		KERNEL, CALM, OFFSET, WANDER, .is_past = true }, { 0, 0, 0 } },
+	{ { "of the past, rate step 400 ppm",	KERNEL, CALM, OFFSET, WANDER, RATE_STEP(400), .is_past = true }, { 0, 0, 0 } },
+	{ { "of the past, there and back",	KERNEL, CALM, OFFSET, WANDER, EXCURSION, .is_past = true }, { 0, 0, 0 } },
+	{ { "of the past, queue, there and back",	QUEUE200, CALM, OFFSET, WANDER, EXCURSION, .is_past = true }, { 0, 0, 0 } },
+	{ { "of the past, step +50 ms",		KERNEL, CALM, OFFSET, WANDER, .step_at_ns = SOME_NS, .step_ns = 50 * NS_PER_MS, .is_past = true }, { 0, 0, 0 } },
 	{ { "frozen for 5 s",			KERNEL, PAIRS, OFFSET, WANDER, .frozen = { SOME_NS, 5 * NS_PER_S } }, { 0, 0, 0 } },
 };
 /* clang-format on */
@@ -192,6 +217,10 @@ struct clock_world world_vary(const struct clock_world *w, int64_t from_ns, int6
 	out.bad.at_ns = llround(between((double)from_ns, (double)to_ns));
 	if (w->bad.for_ns)
 		out.bad.for_ns = llround(between_log(1e9, (double)(to_ns - from_ns)));
+	if (w->cut.for_ns) {
+		out.cut.at_ns = llround(between((double)from_ns, (double)to_ns));
+		out.cut.for_ns = llround(between_log(1e9, (double)w->cut.for_ns));
+	}
 	return out;
 }
 
@@ -233,24 +262,46 @@ static int64_t draw_instant(const struct clock_world *w, int64_t t0_ns, int64_t 
 	return llround(between(from, to));
 }
 
-void world_judge_capture(const struct clock_world *kind, size_t instants, struct world_judge *j)
+/* A window, and when the agent is armed for it. */
+struct drawn_window {
+	int64_t armed_ns, t0_ns, t1_ns;
+};
+
+static struct drawn_window draw_window(const struct clock_world *kind)
 {
 	int64_t armed_ns = llround(between_log(0.1e9, 300e9));
 	int64_t t0_ns = armed_ns + 2 * NS_PER_S;
-	int64_t t1_ns = t0_ns + llround(between_log(10e6, 3600e9));
-	struct clock_world w = world_vary(kind, armed_ns - NS_PER_S, t1_ns);
-	int64_t made_ns = t1_ns + (world_is_jittery(kind) ? MADE_LATE_NS : MADE_NS);
+
+	if (!kind->is_past)
+		return (struct drawn_window){ armed_ns, t0_ns,
+					      t0_ns + llround(between_log(10e6, 3600e9)) };
+	armed_ns += 60 * NS_PER_S;
+	t0_ns = armed_ns - llround(between_log(10e6, (double)armed_ns - 30e9));
+	return (struct drawn_window){
+		armed_ns, t0_ns, t0_ns + llround(world_uniform() * (double)(armed_ns - t0_ns))
+	};
+}
+
+void world_judge_capture(const struct clock_world *kind, size_t instants, struct world_judge *j)
+{
+	struct drawn_window drawn = draw_window(kind);
+	int64_t armed_ns = drawn.armed_ns, t0_ns = drawn.t0_ns, t1_ns = drawn.t1_ns;
+	int64_t end_ns = kind->is_past ? armed_ns
+				       : t1_ns; /* of the probes, but for the last ones */
+	struct clock_world w = world_vary(kind, (kind->is_past ? t0_ns : armed_ns) - NS_PER_S,
+					  t1_ns);
+	int64_t made_ns = end_ns + (world_is_jittery(kind) ? MADE_LATE_NS : MADE_NS);
 	int64_t host_now = world_host_ns(&w, made_ns);
 	struct clock_estimator *est = clock_estimator_new();
 	struct clock_model m = { .at_raw_ns = host_now };
 	struct world_samples samples = { 0 };
 
-	world_probe_capture(&w, armed_ns, t1_ns, &samples);
+	world_probe_capture(&w, armed_ns, end_ns, &samples);
 	for (size_t i = 0; i < samples.n && samples.at[i].at_ns < made_ns; i++)
 		clock_estimator_add(est, &samples.at[i].s);
 	m.calibrated = clock_estimator_make_window_model(est, host_now, world_host_ns(&w, t0_ns),
 							 world_host_ns(&w, t1_ns), &m);
-	if (m.calibrated || (samples.n && !is_just_broken(&w, t1_ns))) {
+	if (m.calibrated || (samples.n && !is_just_broken(&w, end_ns))) {
 		for (size_t i = 0; i < instants; i++)
 			world_check(j, &w, &m, draw_instant(&w, t0_ns, t1_ns));
 	}
@@ -261,16 +312,32 @@ void world_judge_capture(const struct clock_world *kind, size_t instants, struct
 
 /* ---- ahead ---- */
 
+/* Rare trains meet a step later. */
+static int64_t step_known_ns(const struct clock_world *w)
+{
+	return STEP_KNOWN_NS + (w->every_ns > NS_PER_S ? w->every_ns : 0);
+}
+
+/* When what happened at at_ns is known: known_ns later, or so long after the link works again. */
+static int64_t known_at(const struct clock_world *w, int64_t at_ns, int64_t known_ns)
+{
+	int64_t cut_end_ns = w->cut.at_ns + w->cut.for_ns;
+
+	if (w->cut.for_ns && at_ns < cut_end_ns && at_ns + known_ns > w->cut.at_ns)
+		at_ns = cut_end_ns;
+	return at_ns + known_ns;
+}
+
 /* A step is unknown until probes have met it, a rate until it has moved the offset out of the bound. */
 static bool is_unknown_step(const struct clock_world *w, int64_t now_ns, int64_t at_ns)
 {
 	int64_t end_ns = jumped_at(w) + (w->step_ns < 0 ? -w->step_ns : 0);
 	int64_t rate_end_ns = w->rate_step.at_ns + w->rate_step.for_ns;
 
-	if (w->step_ns && at_ns >= w->step_at_ns && now_ns < end_ns + STEP_KNOWN_NS)
+	if (w->step_ns && at_ns >= w->step_at_ns && now_ns < known_at(w, end_ns, step_known_ns(w)))
 		return true;
 	return w->rate_step_ppm != 0 && at_ns >= w->rate_step.at_ns &&
-	       now_ns < rate_end_ns + RATE_KNOWN_NS;
+	       now_ns < known_at(w, rate_end_ns, RATE_KNOWN_NS);
 }
 
 static void judge_beyond(const struct clock_world *w, const struct clock_model *m, int64_t t,
