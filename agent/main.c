@@ -7,6 +7,7 @@
 #include "agent/agent.h"
 #include "agent/tracer/set.h"
 #include "agent/tracers.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/memory.h"
@@ -125,6 +126,7 @@ int main(int argc, char **argv)
 	int status = 0;
 	int rc;
 
+	file_open_standard();
 	/* A closed pipe or socket is an error of one write, not the end of the agent. */
 	signal(SIGPIPE, SIG_IGN);
 	memory_set_up(LARGE_BYTES, KEPT_BYTES);

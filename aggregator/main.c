@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "aggregator/aggregator.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/memory.h"
@@ -140,6 +141,7 @@ int main(int argc, char **argv)
 	int status = 0;
 	int rc;
 
+	file_open_standard();
 	memory_set_up(LARGE_BYTES, KEPT_BYTES);
 	signal(SIGPIPE, SIG_IGN);
 	raise_file_limit();

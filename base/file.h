@@ -62,4 +62,9 @@ MUST_CHECK int file_make_folders(const char *path, mode_t mode_above, mode_t mod
  */
 int file_open_in_root(int root_fd, const char *path, int flags);
 
+/* Opens /dev/null as stdin, stdout and stderr where a program was started without them: else the next file or socket gets
+ * the number, and log lines go into it. Programs that are linked with this do it before they begin; main() calls it, so that
+ * they are. */
+void file_open_standard(void);
+
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verbs for this host's own agent, over its local socket: mark, start, status. */
+#include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +48,15 @@ static const struct conf_field start_fields[] = {
 	{ 0 }
 };
 
+static bool is_step(const char *text)
+{
+	char *end;
+
+	errno = 0;
+	return isdigit((unsigned char)*text) && strtoll(text, &end, 10) <= LIMIT_STEP && !*end &&
+	       !errno;
+}
+
 /* The step is metadata at the end of the text, as in annotations (docs/wire.md, Training steps). */
 static int mark_text(const struct conf *conf, const char *word, char text[LIMIT_MARK_BYTES + 1],
 		     struct err *e)
@@ -54,8 +65,9 @@ static int mark_text(const struct conf *conf, const char *word, char text[LIMIT_
 
 	if (!conf->step && !word)
 		return err_set(e, ERR_INVALID, "missing TEXT; see tutti mark --help");
-	if (conf->step && (!*conf->step || strspn(conf->step, "0123456789") != strlen(conf->step)))
-		return err_set(e, ERR_INVALID, "--step '%s': not a number", conf->step);
+	if (conf->step && !is_step(conf->step))
+		return err_set(e, ERR_INVALID, "--step '%s': not a number from 0 to %lld",
+			       conf->step, LIMIT_STEP);
 	if (conf->step)
 		len = snprintf(text, LIMIT_MARK_BYTES + 1, "%s#step_num=%s#", word ? word : "train",
 			       conf->step);

@@ -5,6 +5,7 @@
 #include "cli/api.h"
 #include "cli/cmd.h"
 #include "cli/local.h"
+#include "proto/names.h"
 
 struct conf {
 	struct api_conf api;
@@ -59,10 +60,14 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 {
 	const struct conf *conf = arg;
 	json_t *doc = NULL;
-	int rc = conf->local_socket ? stop_over_socket(conf, argv[0], &doc, e)
-				    : stop_over_http(conf, argv[0], &doc, e);
+	int rc;
 
 	(void)argc;
+	if (!name_is_session(argv[0]))
+		return err_set(e, ERR_INVALID, "'%s' is not a session; see tutti sessions",
+			       argv[0]);
+	rc = conf->local_socket ? stop_over_socket(conf, argv[0], &doc, e)
+				: stop_over_http(conf, argv[0], &doc, e);
 	if (!rc && conf->api.json)
 		api_print(doc);
 	else if (!rc && json_get_bool(doc, "cancelled"))

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clean_text.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/nearest.h"
 #include "cli/api.h"
@@ -252,6 +254,15 @@ static int report(const struct cmd *cmd, int rc, const struct err *e, bool json)
 	return rc == ERR_INVALID ? EXIT_USAGE : EXIT_OTHER;
 }
 
+/* What stdout did not take is an error, but for a verb that ends with the exit code of a command. */
+static int finish(const struct cmd *cmd, int code)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return code;
+	fprintf(stderr, "tutti: writing the output: %s\n", strerror(errno));
+	return code == EXIT_ALL && !(cmd && cmd->runs_command) ? EXIT_OTHER : code;
+}
+
 int main(int argc, char **argv)
 {
 	const struct cmd *cmd = NULL;
@@ -259,14 +270,15 @@ int main(int argc, char **argv)
 	bool json;
 	int rc;
 
+	file_open_standard();
 	if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ||
 	    !strcmp(argv[1], "help")) {
 		usage(argc < 2 ? stderr : stdout);
-		return argc < 2 ? EXIT_USAGE : EXIT_ALL;
+		return finish(NULL, argc < 2 ? EXIT_USAGE : EXIT_ALL);
 	}
 	if (!strcmp(argv[1], "--version")) {
 		puts("tutti " TUTTI_VERSION);
-		return EXIT_ALL;
+		return finish(NULL, EXIT_ALL);
 	}
 	rc = find_verb(argc, argv, &e);
 	if (!rc)
@@ -274,5 +286,5 @@ int main(int argc, char **argv)
 	json = wants_json(cmd, argc, argv);
 	if (!rc)
 		rc = run_command(cmd, argc - 2, argv + 2, &json, &e);
-	return rc >= 0 ? rc : report(cmd, rc, &e, json);
+	return finish(cmd, rc >= 0 ? rc : report(cmd, rc, &e, json));
 }

@@ -36,17 +36,18 @@ static const struct {
 	const char *name;
 	size_t offset; /* of an int64_t in struct capture_request */
 	int64_t min, max;
+	const char *most; /* what `max` is to people, after a comma */
 } ranges[] = {
 	{ "duration_ns (last_ns)", offsetof(struct capture_request, duration_ns), 1,
-	  LIMIT_DURATION_NS },
-	{ "wait_ns", offsetof(struct capture_request, wait_ns), -1, LIMIT_WAIT_NS },
-	{ "at_step", offsetof(struct capture_request, at_step), STEP_NEXT, LIMIT_STEP },
-	{ "steps", offsetof(struct capture_request, n_steps), 0, LIMIT_STEPS },
-	{ "not_before_ns", offsetof(struct capture_request, not_before_ns), 0, LIMIT_TIME_NS },
-	{ "grace_ns", offsetof(struct capture_request, grace_ns), 0, LIMIT_GRACE_NS },
-	{ "ending_at_ns", offsetof(struct capture_request, ending_at_ns), 0, LIMIT_TIME_NS },
-	{ "ago_ns", offsetof(struct capture_request, ago_ns), 0, LIMIT_DURATION_NS },
-	{ "commit_by_ns", offsetof(struct capture_request, commit_by_ns), 0, LIMIT_TIME_NS },
+	  LIMIT_DURATION_NS, ", an hour" },
+	{ "wait_ns", offsetof(struct capture_request, wait_ns), -1, LIMIT_WAIT_NS, ", 7 days" },
+	{ "at_step", offsetof(struct capture_request, at_step), STEP_NEXT, LIMIT_STEP, "" },
+	{ "steps", offsetof(struct capture_request, n_steps), 0, LIMIT_STEPS, "" },
+	{ "not_before_ns", offsetof(struct capture_request, not_before_ns), 0, LIMIT_TIME_NS, "" },
+	{ "grace_ns", offsetof(struct capture_request, grace_ns), 0, LIMIT_GRACE_NS, ", 2 hours" },
+	{ "ending_at_ns", offsetof(struct capture_request, ending_at_ns), 0, LIMIT_TIME_NS, "" },
+	{ "ago_ns", offsetof(struct capture_request, ago_ns), 0, LIMIT_DURATION_NS, ", an hour" },
+	{ "commit_by_ns", offsetof(struct capture_request, commit_by_ns), 0, LIMIT_TIME_NS, "" },
 };
 
 static int check_request(const struct capture_request *req, struct err *e)
@@ -57,9 +58,9 @@ static int check_request(const struct capture_request *req, struct err *e)
 		memcpy(&value, (const char *)req + ranges[i].offset, sizeof(value));
 		if (value < ranges[i].min || value > ranges[i].max)
 			return err_set(e, ERR_INVALID,
-				       "%s %" PRId64 ": use %" PRId64 " to %" PRId64,
+				       "%s %" PRId64 ": use %" PRId64 " to %" PRId64 "%s",
 				       ranges[i].name, value, ranges[i].min < 0 ? 0 : ranges[i].min,
-				       ranges[i].max);
+				       ranges[i].max, ranges[i].most);
 	}
 	if (req->n_steps && !req->by_step)
 		return err_set(e, ERR_INVALID, "steps: needs at_step, a number or \"next\"");

@@ -13,6 +13,11 @@ from lib.cluster import BIN, SLOW, Cluster, main, wait_until
 DAEMONS = ("tutti-aggregator", "tutti-agent")
 
 
+def close_standard():
+    for fd in range(3):
+        os.close(fd)
+
+
 def refused(*argv):
     p = subprocess.run([str(a) for a in argv], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                        timeout=20 * SLOW)
@@ -35,6 +40,34 @@ def test_refusals():
     assert "unknown flag '-Z'" in refused(BIN / "tutti", "sessions", "-Z")
     assert "goes behind --" in refused(BIN / "tutti", "mark", "-3 degrees")
     assert "use table, wide, name or json" in refused(BIN / "tutti", "hosts", "-o", "yaml")
+    assert "'7' is not a session" in refused(BIN / "tutti", "stop", "7", "--local-socket", "ipc:///nowhere")
+    for number in ("x", "", "-1", "1000000000000001", 10**30):
+        assert "--step" in refused(BIN / "tutti", "mark", f"--step={number}"), number
+
+
+def test_full_disk():
+    """A full disk is an error, but not of the command that `tutti inspect` runs."""
+    def run(*words):
+        with open("/dev/full", "w") as full:
+            p = subprocess.run([BIN / "tutti", *words], stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, text=True,
+                               timeout=20 * SLOW)
+        assert "No space left on device" in p.stderr, (words, p)
+        return p.returncode
+
+    assert run("--version") == run("--help") == run("context", "list", "--json") == 1
+    assert run("hosts", "--nonsense", "--json") == 2
+
+
+def test_no_descriptors():
+    """A program that is started without stdin, stdout and stderr must not take their numbers: lines would go into its files and sockets."""
+    with Cluster() as c:
+        for name, flags in (("aggregator", ["--store", f"file://{c.store}", "--spool", c.dir / "spool", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0",
+                                            "--probe", "127.0.0.1:0"]),
+                            ("agent", ["--aggregator", "127.0.0.1:9", "--spool", c.dir / "agent", "--local-socket", f"ipc://{c.dir}/a.ipc"])):
+            p = c.start(name, [BIN / f"tutti-{name}", *flags], before=close_standard)
+            wait_until(f"the {name} to open files", lambda: len(os.listdir(f"/proc/{p.pid}/fd")) > 8)
+            links = {os.readlink(f"/proc/{p.pid}/fd/{fd}") for fd in range(3)}
+            assert links == {"/dev/null"}, (name, links)
 
 
 def test_errors_are_documents():
@@ -174,4 +207,4 @@ def test_second_aggregator():
         wait_until("the first one to learn of it", lambda: "AGG-LEDGER" in c.log("aggregator") and "state=lost" in c.log("aggregator"))
 
 
-main(test_refusals, test_errors_are_documents, test_lists, test_words_that_are_no_text, test_capture_that_never_ends, test_log_without_reader, test_second_aggregator)
+main(test_refusals, test_full_disk, test_no_descriptors, test_errors_are_documents, test_lists, test_words_that_are_no_text, test_capture_that_never_ends, test_log_without_reader, test_second_aggregator)
