@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A hostile user beside an honest one, and one agent for both: what the first one has names for takes nothing from the
-second one, and little of the agent's memory (builds without sanitizer)."""
+second one, and little of the agent's memory (builds without sanitizer); a program on a file system that hangs costs others nothing."""
 import os
 import pathlib
 import platform
+import shutil
 import signal
+import subprocess
 import sys
 
 from lib import xspace
-from lib.cluster import Cluster, main, wait_until
+from lib.cluster import BIN, Cluster, main, wait_until
 from lib.netns import SkipTest, own_processes
 from lib.siege import SANITIZED, memory_mb
 
@@ -24,10 +26,14 @@ def as_user(*command):
 
 
 class Host(Cluster):
+    def __init__(self, *flags):
+        super().__init__()
+        self.flags = flags
+
     def __enter__(self):
         super().__enter__()
         self.aggregator()
-        self.p = self.agent("host-a")
+        self.p = self.agent("host-a", *self.flags)
         self.wait_hosts(1)
         return self
 
@@ -64,8 +70,29 @@ def test_names():
             wait_until("the agent's memory", lambda: memory_mb(c.p.pid, "VmRSS") <= AFTER_MB, 15)
 
 
+def test_hung_file_system():
+    """Annotations are found without a question to the file system of a program, whose answer may never come."""
+    if not os.path.exists("/dev/fuse"):
+        print("     note: no FUSE here")
+        return
+    with Host("--annotations-look", "100ms") as c:
+        folder = c.dir / "hung"
+        folder.mkdir()
+        server = c.start("burst-server", [sys.executable, HERE / "hung_fs.py", shutil.which("sleep"), folder])
+        wait_until("the mount", lambda: "mounted" in c.log("burst-server"))
+        try:
+            c.start("burst-sleep", [folder / "prog", "600"])
+            wait_until("the program", lambda: os.readlink(f"/proc/{c.processes['burst-sleep'].pid}/exe").endswith("prog"))
+            server.send_signal(signal.SIGUSR1)
+            c.start("burst-honest", [BIN / "annotator", 50])
+            wait_until("the honest one", lambda: "train" in c.names("annotations"))
+        finally:
+            c.kill("burst-server")  # what waits for an answer gets an error
+            subprocess.run(["umount", "-l", folder], check=True)
+
+
 if os.geteuid():
     print("skip: only root has processes of other users")
     sys.exit(77)
 own_processes()
-main(test_names)
+main(test_names, test_hung_file_system)

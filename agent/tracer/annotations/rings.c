@@ -300,13 +300,15 @@ static bool is_unchanged(struct process *p)
 {
 	int64_t descriptors = p->descriptors;
 	uint64_t program = p->program;
+	struct statx exe;
 	struct stat st;
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%" PRId32 "/fd", p->pid);
 	p->descriptors = stat(path, &st) ? 0 : (int64_t)st.st_size;
+	/* Without a question to its file system's server, which may hang. */
 	snprintf(path, sizeof(path), "/proc/%" PRId32 "/exe", p->pid);
-	p->program = stat(path, &st) ? 0 : st.st_ino;
+	p->program = statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_INO, &exe) ? 0 : exe.stx_ino;
 	return descriptors && p->descriptors == descriptors && p->program == program &&
 	       p->wait_ns > YOUNG_WAIT_NS;
 }
