@@ -39,7 +39,7 @@ class Host(Cluster):
 
     def names(self, tracer):
         """Of the events of a capture."""
-        code, doc = self.tutti("capture", "--duration", "2s", "--tracer", tracer, "--json", timeout=180)
+        code, doc = self.tutti("capture", "--duration", "2s", "--tracer", tracer, "--grace", "2m", "--json", timeout=180)
         assert code == 0, doc
         space = xspace.load(self.logdir / "plugins/profile" / doc["session"] / "host-a.xplane.pb")
         return {name for p in space.planes for name, *_ in xspace.events(p)}
