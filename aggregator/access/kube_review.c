@@ -225,8 +225,8 @@ static int grant_space(const struct asking *a, const char *space, enum role leas
 	int rc = find_role(a, space, &role, e);
 
 	if (!rc && role > least) {
-		spaces_add(&where, space);
-		principal_grant(p, role, &where);
+		if (spaces_add(&where, space))
+			principal_grant(p, role, &where);
 	}
 	spaces_release(&where);
 	return rc;

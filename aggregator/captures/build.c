@@ -69,9 +69,30 @@ static int check_request(const struct capture_request *req, struct err *e)
 	return req->run && *req->run ? name_check_run(req->run, e) : 0;
 }
 
+/* The hosts that the caller may see; NULL = all. What he may not see is as if it were not there. */
+struct visible {
+	struct registry *registry;
+	const struct pods_selection *within;
+};
+
+static int compare_host(const void *name, const void *host)
+{
+	return strcmp(name, (*(struct host *const *)host)->name);
+}
+
+static bool is_visible(const struct visible *v, const char *name)
+{
+	const struct pods_selection *s = v->within;
+
+	if (!s)
+		return registry_find(v->registry, name) != NULL;
+	return s->n_hosts &&
+	       bsearch(name, s->hosts, s->n_hosts, sizeof(struct host *), compare_host);
+}
+
 /* Checks that all hosts in `known` are known. A restarted aggregator learns its fleet only from agents that
  * connect, so until then "all" would miss some. */
-static int check_known(struct registry *registry, const json_t *names, struct err *e)
+static int check_known(const struct visible *visible, const json_t *names, struct err *e)
 {
 	size_t i;
 	json_t *name;
@@ -80,7 +101,7 @@ static int check_known(struct registry *registry, const json_t *names, struct er
 	{
 		if (!json_is_string(name))
 			return err_set(e, ERR_INVALID, "known is not an array of names");
-		if (!registry_find(registry, json_string_value(name)))
+		if (!is_visible(visible, json_string_value(name)))
 			return err_set(e, ERR_BUSY,
 				       "host %.60s has not connected to this aggregator yet",
 				       json_string_value(name));
@@ -100,7 +121,7 @@ struct unknown_hosts {
 	size_t n;
 };
 
-static int find_unknown(struct registry *registry, const json_t *expected,
+static int find_unknown(const struct visible *visible, const json_t *expected,
 			struct unknown_hosts *out, struct err *e)
 {
 	size_t i, n = json_array_size(expected), unique = 0;
@@ -117,7 +138,7 @@ static int find_unknown(struct registry *registry, const json_t *expected,
 		rc = name_check_host(json_string_value(name), e);
 		if (rc)
 			return err_prefix(e, "expected");
-		if (!registry_find(registry, json_string_value(name)))
+		if (!is_visible(visible, json_string_value(name)))
 			out->names[out->n++] = json_string_value(name);
 	}
 	qsort(out->names, out->n, sizeof(*out->names), compare_names);
@@ -127,6 +148,28 @@ static int find_unknown(struct registry *registry, const json_t *expected,
 	}
 	out->n = unique;
 	return 0;
+}
+
+/* The names in the request, besides its selector. */
+static int check_names(const struct captures *cs, const struct capture_request *req,
+		       struct unknown_hosts *unknown, struct err *e)
+{
+	struct pods_selection within = { 0 };
+	struct visible visible = { .registry = cs->env.registry };
+	bool has_names = json_array_size(req->known) || json_array_size(req->expected);
+	int rc;
+
+	if (has_names && req->within && !req->within->all) {
+		/* fails where there is no host at all for him */
+		(void)!pods_select(cs->env.pods, cs->env.registry, "all", req->within, &within,
+				   NULL);
+		visible.within = &within;
+	}
+	rc = check_known(&visible, req->known, e);
+	if (!rc)
+		rc = find_unknown(&visible, req->expected, unknown, e);
+	pods_selection_release(&within);
+	return rc;
 }
 
 /* ---- tracers ---- */
@@ -264,6 +307,8 @@ static struct agents update_agents(struct capture *c, struct host *const *hosts)
 						: registry_find_next(c->captures->env.registry, &at,
 								     c->hosts[i].name);
 
+		if (c->hosts[i].is_other)
+			host = NULL;
 		c->hosts[i].instance = host && host->control ? host->instance : 0;
 		if (host && host->clock.calibrated && host->clock.bound_ns > all.bound_ns)
 			all.bound_ns = host->clock.bound_ns;
@@ -305,6 +350,7 @@ static void renew(struct capture *c, struct host *const *hosts)
 
 void capture_renew(struct capture *c)
 {
+	capture_find_others(c);
 	renew(c, NULL);
 }
 
@@ -352,9 +398,7 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 	if (!rc)
 		rc = check_request(req, e);
 	if (!rc)
-		rc = check_known(cs->env.registry, req->known, e);
-	if (!rc)
-		rc = find_unknown(cs->env.registry, req->expected, &unknown, e);
+		rc = check_names(cs, req, &unknown, e);
 	if (!rc)
 		rc = pods_select(cs->env.pods, cs->env.registry,
 				 req->hosts && *req->hosts ? req->hosts : "all", req->within,
@@ -374,6 +418,8 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 	set_hosts(c, selected.hosts, selected.n_hosts, &unknown);
 	spaces_copy(&c->spaces, &selected.spaces);
 	capture_set_pods(c, &selected);
+	if (unknown.n)
+		capture_find_others(c);
 	rc = req->snapshot ? capture_set_snapshot(c, req, e) : 0;
 	if (rc) {
 		capture_free(c);

@@ -123,6 +123,7 @@ struct capture_host {
 	bool was_found; /* an earlier aggregator stored it, and may have put warnings behind it */
 	bool reported; /* HostResult has arrived */
 	bool was_unheard; /* its agent reported no file although it is stored, and was asked once more */
+	bool is_other; /* its agent is of another namespace than the capture: to that it is not connected (others.c) */
 	bool is_left; /* its agent is being replaced, and the next one is asked for what that had not begun */
 	bool needs_recording; /* in a retry: the agent holds no file */
 	bool is_to_be_asked; /* a retry: its window is durable, and its agent does not know of it yet */

@@ -60,7 +60,8 @@ static bool is_open(const struct capture_host *h)
 
 struct host *capture_host_find_agent(const struct capture_host *h)
 {
-	return registry_find_connected(h->capture->captures->env.registry, h->name);
+	return h->is_other ? NULL
+			   : registry_find_connected(h->capture->captures->env.registry, h->name);
 }
 
 struct host *capture_host_find_own_agent(const struct capture_host *h)
@@ -74,7 +75,7 @@ struct host *capture_host_next_agent(const struct capture_host *h, size_t *at)
 {
 	struct host *host = registry_find_next(h->capture->captures->env.registry, at, h->name);
 
-	return host && host->control ? host : NULL;
+	return host && host->control && !h->is_other ? host : NULL;
 }
 
 struct host *capture_host_next_own_agent(const struct capture_host *h, size_t *at)
@@ -267,7 +268,7 @@ int64_t capture_host_replaced_within_ns(const struct capture_host *h)
 {
 	const struct host *host = registry_find(h->capture->captures->env.registry, h->name);
 
-	return host ? host_replaced_within_ns(host) : 0;
+	return host && !h->is_other ? host_replaced_within_ns(host) : 0;
 }
 
 void capture_host_await_agent(struct capture_host *h, int64_t within_ns)
@@ -322,6 +323,11 @@ static void host_connected(struct capture_host *h, const void *arg)
 	int64_t t0_ns = begin_of(h);
 	struct buf message = BUF_INIT;
 
+	if (h->state == HOST_ARMING && !host_find_held(host, h->capture->session) &&
+	    capture_host_has_moved(h, host)) {
+		capture_host_failed(h, REASON_UNREACHABLE, CAPTURE_NOT_CONNECTED);
+		return;
+	}
 	h->reconnect_by_ns = 0;
 	h->instance = host->instance;
 	h->is_to_be_asked = false; /* it is asked now */
@@ -355,6 +361,8 @@ static void take_unbegun(struct captures *cs, const struct host *host)
 		if (!h || !h->is_left || !is_open(h) || capture_is_retry(c))
 			continue;
 		h->is_left = false;
+		if (capture_host_has_moved(h, host))
+			continue;
 		if (h->instance == host->instance)
 			continue; /* the same agent again, or the next one with the request in its spool */
 		h->instance = host->instance;

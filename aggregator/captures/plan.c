@@ -361,7 +361,7 @@ static void await_replaced(struct capture *c)
 void capture_fail_unreachable(struct capture *c)
 {
 	await_replaced(c);
-	capture_fail_hosts(c, is_unreachable, REASON_UNREACHABLE, "the agent is not connected");
+	capture_fail_hosts(c, is_unreachable, REASON_UNREACHABLE, CAPTURE_NOT_CONNECTED);
 }
 
 void capture_store_plan(struct capture *c)

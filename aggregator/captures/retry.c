@@ -161,6 +161,7 @@ void capture_retry_update_states(struct capture *c)
 {
 	size_t at = 0;
 
+	capture_find_others(c);
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct capture_host *h = &c->hosts[i];
 
@@ -173,6 +174,7 @@ static void prepare_hosts(struct capture *c)
 {
 	size_t at = 0;
 
+	capture_find_others(c);
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct capture_host *h = &c->hosts[i];
 		const struct host *host;
@@ -324,6 +326,10 @@ bool capture_retry_lost_file(struct capture_host *h)
 		return false;
 	capture_host_drop_credit(h);
 	h->state = HOST_ARMING;
+	if (capture_host_is_other(h)) {
+		capture_host_failed(h, REASON_UNREACHABLE, CAPTURE_NOT_CONNECTED);
+		return true;
+	}
 	h->bytes = h->bytes_done = 0;
 	h->needs_recording = true;
 	plan_recordings(c);

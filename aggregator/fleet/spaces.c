@@ -29,18 +29,29 @@ static size_t find_place(const struct spaces *s, const char *name, bool *is_ther
 	return low;
 }
 
-void spaces_add(struct spaces *s, const char *name)
+static bool is_name(const char *text, size_t len)
+{
+	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789-._";
+
+	return len && len < SPACES_NAME_BYTES && strspn(text, allowed) >= len;
+}
+
+bool spaces_add(struct spaces *s, const char *name)
 {
 	bool is_there;
 	size_t at = find_place(s, name, &is_there);
 
-	if (is_there || s->all || s->n == SPACES_MOST)
-		return;
+	if (is_there || s->all)
+		return true;
+	if (s->n == SPACES_MOST || !is_name(name, strlen(name)))
+		return false;
 	if (!(s->n & (s->n + 1))) /* 0, 1, 3, 7, ...: all places are taken */
 		s->names = xrealloc(s->names, (2 * s->n + 1) * sizeof(*s->names));
 	memmove(&s->names[at + 1], &s->names[at], (s->n - at) * sizeof(*s->names));
 	s->names[at] = xstrdup(name);
 	s->n++;
+	return true;
 }
 
 void spaces_add_all(struct spaces *s, const struct spaces *more)
@@ -50,7 +61,7 @@ void spaces_add_all(struct spaces *s, const struct spaces *more)
 		s->all = true;
 	}
 	for (size_t i = 0; i < more->n; i++)
-		spaces_add(s, more->names[i]);
+		(void)!spaces_add(s, more->names[i]);
 }
 
 void spaces_copy(struct spaces *out, const struct spaces *from)
@@ -104,14 +115,6 @@ bool spaces_equal(const struct spaces *a, const struct spaces *b)
 
 /* ---- text and JSON ---- */
 
-static bool is_name(const char *text, size_t len)
-{
-	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				      "0123456789-._";
-
-	return len && len < SPACES_NAME_BYTES && strspn(text, allowed) >= len;
-}
-
 int spaces_parse(struct spaces *out, const char *text, struct err *e)
 {
 	*out = (struct spaces){ 0 };
@@ -129,7 +132,7 @@ int spaces_parse(struct spaces *out, const char *text, struct err *e)
 		if (out->n == SPACES_MOST)
 			return err_set(e, ERR_LIMIT, "more than %d namespaces", SPACES_MOST);
 		name = xstrndup(text, len);
-		spaces_add(out, name);
+		(void)!spaces_add(out, name);
 		free(name);
 		text += len;
 		if (!*text)
@@ -156,7 +159,9 @@ void spaces_read(struct spaces *out, const json_t *array)
 	{
 		const char *text = json_string_value(name);
 
-		if (text && is_name(text, strlen(text)))
-			spaces_add(out, text);
+		if (!text || !spaces_add(out, text)) {
+			spaces_release(out);
+			return;
+		}
 	}
 }

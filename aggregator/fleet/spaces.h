@@ -23,7 +23,9 @@ struct spaces {
 	size_t n;
 };
 
-void spaces_add(struct spaces *s, const char *name);
+/* False, and nothing is added: it is no namespace's name, or there are SPACES_MOST. What is of that namespace, too, must then
+ * not be taken for what is of the others alone. */
+MUST_CHECK bool spaces_add(struct spaces *s, const char *name);
 void spaces_add_all(struct spaces *s, const struct spaces *more);
 void spaces_copy(struct spaces *out, const struct spaces *from);
 void spaces_release(struct spaces *s); /* empty then */
@@ -39,7 +41,7 @@ bool spaces_equal(const struct spaces *a, const struct spaces *b);
  * the limits. `out` is released by the caller, after a failure, too. */
 MUST_CHECK int spaces_parse(struct spaces *out, const char *text, struct err *e);
 
-/* An array of names; a new reference. What a document has that is no name is left out. */
+/* An array of names; a new reference. A document with anything that is no name gives the empty set: the whole fleet's. */
 json_t *spaces_json(const struct spaces *s);
 void spaces_read(struct spaces *out, const json_t *array);
 

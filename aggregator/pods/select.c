@@ -209,6 +209,7 @@ struct selecting {
 	const struct spaces *within; /* NULL = all */
 	struct node_index nodes;
 	bool *chosen; /* by a pod */
+	bool has_other; /* what is in no namespace, or in one whose name none can have */
 	struct pods_selection *out;
 };
 
@@ -224,7 +225,7 @@ static void try_pod(struct selecting *s, struct pod *p)
 	if (node)
 		s->chosen[node->at] = true;
 	if (node || s->out->is_about_pods)
-		spaces_add(&s->out->spaces, p->space);
+		s->has_other |= !spaces_add(&s->out->spaces, p->space);
 	if (s->out->is_about_pods)
 		s->out->pods[s->out->n_pods++] =
 			(struct pods_match){ .pod = pod_ref(p), .host = node ? node->host : NULL };
@@ -267,10 +268,11 @@ static void select_hosts(const struct registry *r, struct selecting *s)
 {
 	size_t n;
 	struct host *const *hosts = registry_hosts(r, &n);
-	bool has_other = false; /* a host without a namespace */
 
-	if (!s->within && !s->out->is_about_pods)
+	if (!s->within && !s->out->is_about_pods) {
 		spaces_release(&s->out->spaces);
+		s->has_other = false;
+	}
 	s->out->hosts = xcalloc(n + 1, sizeof(*s->out->hosts));
 	for (size_t i = 0; i < n; i++) {
 		const char *space;
@@ -282,12 +284,9 @@ static void select_hosts(const struct registry *r, struct selecting *s)
 		if (stands_for_pods(s, i))
 			continue;
 		space = space_of_host(hosts[i]); /* a look through its labels */
-		if (space)
-			spaces_add(&s->out->spaces, space);
-		else
-			has_other = true;
+		s->has_other |= !space || !spaces_add(&s->out->spaces, space);
 	}
-	if (has_other)
+	if (s->has_other)
 		spaces_release(&s->out->spaces);
 }
 

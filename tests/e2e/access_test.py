@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import secrets
+import signal
 import socket
 import time
 import urllib.error
@@ -215,6 +216,92 @@ def test_other_namespace():
         assert ask(c, root, "GET", "/api/v1/hosts")[0] == 200
 
 
+def states(c, token, session):
+    return {h["host"]: (h["state"], h.get("reason", "")) for h in ask(c, token, "GET", f"/api/v1/sessions/{session}")[1]["hosts"]}
+
+
+def end_of(c, token, session):
+    wait_until("its end", lambda: ask(c, token, "GET", f"/api/v1/captures/{session}")[1]["state"] in ("committed", "failed"), 40)
+
+
+def wait_label(c, token, host, space):
+    wait_until(f"{host} of {space}", lambda: any(h["host"] == host and h["state"] == "connected" and h["labels"]["namespace"] == space
+                                                for h in ask(c, token, "GET", "/api/v1/hosts")[1]["hosts"]), 30)
+
+
+def test_hosts_of_others():
+    """What an operator of one namespace names, and what becomes of another namespace's later, brings him nothing of that one."""
+    with Cluster() as c:
+        people = start(c)
+        root, red = people.tokens["admin-all"], people.tokens["operator-red"]
+        wait_until("rings", lambda: all(0 < t.get("begin_ns", 0) < time.time_ns() - 10**9 for h in ask(c, root, "GET", "/api/v1/hosts")[1]["hosts"]
+                                        for t in h["tracers"] if t["name"] == "metrics"), 30)
+
+        # Names in a request: that of another's host says no more than one that no host has.
+        body = {"hosts": "host-red", "last_ns": 500_000_000, "tracers": ["metrics"]}
+        for name in ("host-blue", "host-new"):
+            status, doc, _ = ask(c, red, "POST", "/api/v1/snapshots", {**body, "known": [name]})
+            assert status == 503 and doc["error"] == f"host {name} has not connected to this aggregator yet", (status, doc)
+        status, doc, _ = ask(c, red, "POST", "/api/v1/snapshots", {**body, "expected": ["host-blue", "host-new", "host-red"]})
+        assert status == 202, doc
+        session = doc["session"]
+        end_of(c, red, session)
+        missing = {"host-blue": ("failed", "unreachable"), "host-new": ("failed", "unreachable")}
+        seen = states(c, red, session)
+        assert seen.pop("host-red")[0] != "failed" and seen == missing, seen
+
+        # A retry: one of them has come meanwhile, and is another's.
+        c.agent("host-new", "--label", "namespace=blue")
+        wait_label(c, root, "host-new", "blue")
+        for token in (red, root):
+            status, doc, _ = ask(c, token, "POST", f"/api/v1/sessions/{session}/retry", {})
+            assert status in (202, 409), doc
+            end_of(c, red, session)
+            seen = states(c, red, session)
+            assert seen.pop("host-red")[0] != "failed" and seen == missing, seen
+        assert c.log("aggregator").count(f"AGG-OTHER-NAMESPACE session={session} host=host-new") >= 1
+
+        # A host that failed is another namespace's when it is asked again.
+        c.agent("host-r2", "--label", "namespace=red")
+        wait_label(c, root, "host-r2", "red")
+        c.processes["host-r2"].send_signal(signal.SIGSTOP)
+        status, doc, _ = ask(c, red, "POST", "/api/v1/captures", {"hosts": "all", "duration_ns": 50_000_000, "grace_ns": 1_000_000_000, "tracers": ["metrics"]})
+        c.kill("host-r2")
+        end_of(c, red, doc["session"])
+        assert states(c, red, doc["session"])["host-r2"][0] == "failed"
+        c.agent("host-r2", "--label", "namespace=blue")
+        wait_label(c, root, "host-r2", "blue")
+        assert ask(c, red, "POST", f"/api/v1/sessions/{doc['session']}/retry", {})[0] == 202
+        end_of(c, red, doc["session"])
+        assert states(c, red, doc["session"])["host-r2"] == ("failed", "unreachable")
+        # Once it is his again, it takes part.
+        c.kill("host-r2", signal.SIGTERM)
+        c.processes["host-r2"].wait(30 * SLOW)
+        c.agent("host-r2", "--label", "namespace=red")
+        wait_label(c, root, "host-r2", "red")
+        assert ask(c, red, "POST", f"/api/v1/sessions/{doc['session']}/retry", {})[0] == 202
+        end_of(c, red, doc["session"])
+        assert states(c, red, doc["session"])["host-r2"][0] != "failed"
+
+
+def test_names_of_namespaces():
+    """A host whose namespace is none that a caller can have makes its sessions the fleet's, also after a restart."""
+    with Cluster() as c:
+        people = start(c)
+        root, red = people.tokens["admin-all"], people.tokens["viewer-red"]
+        odd = {"host-list": "red,blue", "host-words": "red team", "host-umlaut": "grün", "host-long": "x" * 200}
+        for host, space in odd.items():
+            c.agent(host, "--tracers", "metrics", "--label", f"namespace={space}")
+            wait_label(c, root, host, space)
+        sessions = [capture(c, root, f"host-red,{host}") for host in odd]
+        own = capture(c, root, "host-red")
+        for _ in range(2):
+            seen = [s["session"] for s in ask(c, red, "GET", "/api/v1/sessions")[1]["sessions"]]
+            assert seen == [own] and [ask(c, red, "GET", f"/api/v1/sessions/{s}")[0] for s in sessions] == [404] * len(sessions), seen
+            c.kill("aggregator")
+            c.aggregator("--tokens", people.path)
+
+
 def test_browser():
     """A browser signs in: its cookie reads, streams and fetches files; a change needs the page's secret, too; a logout ends it."""
     with Cluster() as c:
@@ -271,4 +358,4 @@ def test_settings():
 
 
 if __name__ == "__main__":
-    main(test_every_cell, test_other_namespace, test_browser, test_settings)
+    main(test_every_cell, test_other_namespace, test_hosts_of_others, test_names_of_namespaces, test_browser, test_settings)

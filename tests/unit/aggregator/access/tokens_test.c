@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Namespaces, roles, verbs, and the file of static tokens. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,39 @@ static void test_spaces(void)
 		CHECK_EQ(spaces_parse(&s, *bad, &e), ERR_INVALID);
 		spaces_release(&s);
 	}
+}
+
+/* A set that cannot have a name must not be taken for one without it: what is of both would be shown to who sees the others. */
+static void test_odd_spaces(void)
+{
+	static const char *const odd[] = { "", "a,b", "a b", "a\nb", "\xc3\xbc", "*", NULL };
+	struct spaces s = { 0 };
+	char name[SPACES_NAME_BYTES + 1], number[16];
+	json_t *doc = json_pack("[s, s]", "blue", "red");
+
+	spaces_read(&s, doc);
+	CHECK_EQ(s.n, 2);
+	CHECK(spaces_add(&s, "red"));
+	for (size_t i = 0; odd[i]; i++)
+		CHECK(!spaces_add(&s, odd[i]));
+	memset(name, 'a', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	CHECK(!spaces_add(&s, name));
+	CHECK_EQ(s.n, 2);
+	for (int i = 0; s.n < SPACES_MOST; i++) {
+		snprintf(number, sizeof(number), "n%d", i);
+		CHECK(spaces_add(&s, number));
+	}
+	CHECK(spaces_add(&s, "red") && !spaces_add(&s, "one-more"));
+	spaces_release(&s);
+	json_array_append_new(doc, json_string("a,b"));
+	spaces_read(&s, doc);
+	CHECK(spaces_are_empty(&s));
+	json_decref(doc);
+	doc = json_pack("[s, i]", "red", 1);
+	spaces_read(&s, doc);
+	CHECK(spaces_are_empty(&s));
+	json_decref(doc);
 }
 
 static int read_text(struct tokens *t, const char *text, struct err *e)
@@ -128,6 +162,7 @@ static void test_decisions(void)
 int main(void)
 {
 	test_spaces();
+	test_odd_spaces();
 	test_grants_add_up();
 	test_wrong_lines();
 	test_decisions();
