@@ -252,10 +252,15 @@ static void call_route(struct admission *a)
 	struct path_parts parts = a->parts;
 	struct http_req *req = a->req;
 	struct api *api = a->api;
+	struct principal *p = principal_ref(a->principal);
 
-	http_set_user(req, principal_ref(a->principal), release_principal);
+	http_set_user(req, principal_ref(p), release_principal);
 	admission_free(a);
 	route->fn(api, req, parts.n > 0 ? parts.part[0] : NULL, parts.n > 1 ? parts.part[1] : NULL);
+	/* a retry reads its session first, and ends its start itself */
+	if (is_start(route->verb) && route->verb != &verb_retry)
+		limits_end_start(api->limits, principal_owner(p));
+	principal_unref(p);
 }
 
 static void on_noted(void *arg, const struct err *why)
@@ -267,6 +272,8 @@ static void on_noted(void *arg, const struct err *why)
 		call_route(a);
 		return;
 	}
+	if (is_start(a->route->verb))
+		limits_end_start(a->api->limits, principal_owner(a->principal));
 	e = *why;
 	err_prefix(&e, "the audit log cannot be written, so nothing was done");
 	api_answer_err(a->req, &e);
@@ -435,23 +442,27 @@ static bool is_ambiguous(const struct http_req *req)
 	return http_header_count(req, "Authorization") > 1 || http_header_count(req, "Cookie") > 1;
 }
 
+static void answer_cross_site(struct admission *a)
+{
+	http_answer_error(a->req, 403, "a page of another site may not do this");
+}
+
+static void answer_ambiguous(struct admission *a)
+{
+	http_answer_error(a->req, 400, "Authorization and Cookie may be sent once");
+}
+
 void guard_admit(struct api *api, struct http_req *req, const struct route *route,
 		 const struct path_parts *parts)
 {
-	struct admission *a;
-	bool is_write = strcmp(route->method, "GET") != 0;
+	struct admission *a = xcalloc(1, sizeof(*a));
 
-	if (is_write && is_cross_site(req)) {
-		http_answer_error(req, 403, "a page of another site may not do this");
-		return;
-	}
-	if (is_ambiguous(req)) {
-		http_answer_error(req, 400, "Authorization and Cookie may be sent once");
-		return;
-	}
-	a = xcalloc(1, sizeof(*a));
 	*a = (struct admission){ .api = api, .req = req, .route = route, .parts = *parts };
-	if (route->verb->object == VERB_PUBLIC)
+	if (strcmp(route->method, "GET") && is_cross_site(req))
+		refuse_with(a, "a page of another site", answer_cross_site);
+	else if (is_ambiguous(req))
+		refuse_with(a, "two Authorization or Cookie headers", answer_ambiguous);
+	else if (route->verb->object == VERB_PUBLIC)
 		take(a, access_anonymous(api->env.access));
 	else
 		identify(a);

@@ -18,6 +18,7 @@ struct starts {
 	char *name;
 	double left;
 	int64_t at_ns; /* of the last start */
+	size_t n_begun; /* that are no captures yet */
 };
 
 struct limits {
@@ -50,24 +51,26 @@ void limits_free(struct limits *l)
 
 static struct starts *starts_of(struct limits *l, const char *name)
 {
-	struct starts *oldest = l->starts;
+	struct starts *oldest = NULL;
 
 	for (size_t i = 0; i < l->n; i++) {
 		if (!strcmp(l->starts[i].name, name))
 			return &l->starts[i];
-		if (l->starts[i].at_ns < oldest->at_ns)
+		if (!l->starts[i].n_begun && (!oldest || l->starts[i].at_ns < oldest->at_ns))
 			oldest = &l->starts[i];
 	}
 	if (l->n < LIMITS_NAMES)
 		oldest = &l->starts[l->n++];
+	if (!oldest)
+		return NULL;
 	free(oldest->name);
 	*oldest = (struct starts){ .name = xstrdup(name), .left = l->conf.starts };
 	return oldest;
 }
 
-static int take_start(struct limits *l, const char *name, int *retry_s, struct err *e)
+static int take_start(struct limits *l, struct starts *s, int *retry_s, struct err *e)
 {
-	struct starts *s = starts_of(l, name);
+	const char *name = s->name;
 	int64_t now_ns = now_mono_ns();
 
 	if (s->at_ns)
@@ -90,8 +93,14 @@ int limits_start(struct limits *l, const char *name, int *retry_s, struct err *e
 {
 	const char *who = *name ? name : "callers without a name";
 	struct captures_use use = captures_use_of(l->captures, name);
+	struct starts *s = starts_of(l, name);
+	int rc;
 
 	*retry_s = RETRY_S;
+	if (!s)
+		return err_set(e, ERR_LIMIT, "%d callers are starting captures: try again",
+			       LIMITS_NAMES);
+	use.n += s->n_begun;
 	if (l->conf.captures && use.n >= (size_t)l->conf.captures)
 		return err_set(e, ERR_LIMIT,
 			       "%.100s: %zu captures are under way, and the limit of one caller is "
@@ -102,7 +111,17 @@ int limits_start(struct limits *l, const char *name, int *retry_s, struct err *e
 			       "%.100s: captures of %" PRIu64 " bytes are under way, and the limit "
 			       "of one caller is %" PRIu64 " (limit-bytes)",
 			       who, use.bytes, l->conf.bytes);
-	return l->conf.starts ? take_start(l, name, retry_s, e) : 0;
+	rc = l->conf.starts ? take_start(l, s, retry_s, e) : 0;
+	s->n_begun += !rc;
+	return rc;
+}
+
+void limits_end_start(struct limits *l, const char *name)
+{
+	struct starts *s = starts_of(l, name);
+
+	if (s && s->n_begun)
+		s->n_begun--;
 }
 
 int limits_stream(const struct limits *l, const char *name, int *retry_s, struct err *e)

@@ -12,7 +12,7 @@
 #include "base/err.h"
 
 #define LIMITS_NAMES \
-	1024 /* whose starts are counted; a further one replaces the one that started longest ago */
+	1024 /* whose starts are counted; a further one replaces the one that started longest ago, and none now */
 
 struct captures;
 struct events;
@@ -30,8 +30,10 @@ struct limits *limits_new(const struct limits_conf *conf, const struct captures 
 void limits_free(struct limits *l); /* NULL is fine */
 
 /* Whether `name` may start something now, which counts as a start if so, or open a stream. ERR_LIMIT names the limit; `*retry_s` is
- * when to ask again. */
+ * when to ask again. A start that may be counts as a capture under way until limits_end_start(), which is to be called once it is
+ * one, or nothing: in between, others are asked for. */
 MUST_CHECK int limits_start(struct limits *l, const char *name, int *retry_s, struct err *e);
+void limits_end_start(struct limits *l, const char *name);
 MUST_CHECK int limits_stream(const struct limits *l, const char *name, int *retry_s, struct err *e);
 
 #endif

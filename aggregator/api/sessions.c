@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregator/access/principal.h"
 #include "aggregator/captures/capture.h"
 #include "aggregator/api/events.h"
+#include "aggregator/api/limits.h"
 #include "json/json_text.h"
 #include "aggregator/retention/quotas.h"
 #include "aggregator/retention/removal.h"
@@ -39,6 +41,7 @@ struct job {
 	struct retry_source *source; /* of a retry */
 	bool pin; /* or unpin */
 	int64_t grace_ns; /* of a retry; 0 = as in the session's request */
+	struct principal *caller; /* of a retry: a start of his is counted until it is done */
 	int rc;
 	struct err e;
 };
@@ -64,6 +67,7 @@ static void job_free(struct job *j)
 	free(j->run);
 	free(j->after);
 	retry_source_free(j->source);
+	principal_unref(j->caller);
 	spaces_release(&j->within);
 	json_decref(j->quotas);
 	buf_release(&j->text);
@@ -367,29 +371,45 @@ static void done_retry(void *arg)
 	struct capture *c;
 
 	release_session(j);
-	if (j->rc)
+	if (j->rc) {
 		answer_err(j);
-	else if (capture_retry(j->api->env.captures, j->source, j->grace_ns, &c, &j->e))
+	} else if (capture_retry(j->api->env.captures, j->source, j->grace_ns, &c, &j->e)) {
 		api_answer_err(j->req, &j->e);
-	else
+	} else {
+		capture_set_retried_by(c, api_owner(j->req));
 		capture_when_durable(c, answer_begun, j->req);
+	}
+	limits_end_start(j->api->limits, principal_owner(j->caller));
 	job_free(j);
 }
 
-void api_session_retry(struct api *api, struct http_req *req, const char *id, const char *name)
+/* False: it is answered. */
+static bool begin_retry(struct api *api, struct http_req *req, const char *id,
+			struct principal *caller)
 {
 	int64_t grace_ns = 0;
 	struct err e;
 	struct job *j;
 
-	(void)name;
 	if (api_read_retry(req, &grace_ns, &e)) {
 		api_answer_err(req, &e);
-		return;
+		return false;
 	}
 	if (!claim_session(api, req, id))
-		return;
+		return false;
 	j = job_new(api, req, id);
 	j->grace_ns = grace_ns;
+	j->caller = principal_ref(caller);
 	jobs_request(api->env.jobs, run_retry, done_retry, j);
+	return true;
+}
+
+void api_session_retry(struct api *api, struct http_req *req, const char *id, const char *name)
+{
+	struct principal *caller = principal_ref(api_principal(req));
+
+	(void)name;
+	if (!begin_retry(api, req, id, caller))
+		limits_end_start(api->limits, principal_owner(caller));
+	principal_unref(caller);
 }

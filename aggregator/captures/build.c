@@ -454,6 +454,7 @@ static void run_free(void *arg)
 	free(c->run);
 	free(c->origin);
 	free(c->owner);
+	free(c->retried_by);
 	spaces_release(&c->spaces);
 	free(c->client_session);
 	free(c->options);

@@ -89,13 +89,19 @@ struct capture *capture_find(struct captures *cs, const char *session)
 	return NULL;
 }
 
-struct captures_use captures_use_of(const struct captures *cs, const char *owner)
+void capture_set_retried_by(struct capture *c, const char *name)
+{
+	free(c->retried_by);
+	c->retried_by = xstrdup(name);
+}
+
+struct captures_use captures_use_of(const struct captures *cs, const char *name)
 {
 	struct captures_use use = { 0 };
 	const struct capture *c;
 
 	TAILQ_FOREACH (c, &cs->all, entry) {
-		if (capture_has_ended(c) || strcmp(c->owner, owner))
+		if (capture_has_ended(c) || strcmp(c->retried_by ? c->retried_by : c->owner, name))
 			continue;
 		use.n++;
 		for (size_t i = 0; i < c->n_hosts; i++)

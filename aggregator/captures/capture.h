@@ -163,6 +163,7 @@ struct capture_pod {
 struct capture {
 	char *session, *run, *origin; /* origin: "api", "profiler-service PEER", "local host-a" */
 	char *owner; /* the name of who began it; "" = not known */
+	char *retried_by; /* whose limits a retry counts for; NULL = the owner's */
 	struct spaces spaces; /* the namespaces it is of; empty = the whole fleet's */
 	char *client_session; /* the session id of a ProfilerService client; "" = none */
 	enum capture_state state;
@@ -404,12 +405,15 @@ void capture_host_send_credit(const struct capture_host *h,
 /* The store has begun to refuse grants, or may make them again: so many hosts may upload at once. */
 void captures_set_grants(struct captures *cs, bool are_made);
 
-/* What the captures under way of one owner are; "" = those without one. */
+/* A retry that this caller has begun. */
+void capture_set_retried_by(struct capture *c, const char *name);
+
+/* What the captures under way of one caller are; "" = those without one. */
 struct captures_use {
 	size_t n;
 	uint64_t bytes; /* that their hosts have announced */
 };
-struct captures_use captures_use_of(const struct captures *cs, const char *owner);
+struct captures_use captures_use_of(const struct captures *cs, const char *name);
 
 /* fn is called after each change of a capture. Several may watch; a watch is never removed. */
 void captures_watch(struct captures *cs, void (*fn)(void *arg, struct capture *c), void *arg);

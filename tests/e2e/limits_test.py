@@ -76,6 +76,58 @@ def test_starts():
         assert ask(c, people.tokens["viewer-all"], "POST", "/api/v1/captures", {})[0] == 403
 
 
+def at_once(c, token, bodies):
+    """The statuses of requests that come in one moment."""
+    connections = []
+    for body in bodies:
+        text = json.dumps(body)
+        s = socket.create_connection(("127.0.0.1", c.http), timeout=20)
+        s.sendall(f"POST /api/v1/captures HTTP/1.1\r\nHost: 127.0.0.1:{c.http}\r\nAuthorization: Bearer {token}\r\n"
+                  f"Content-Length: {len(text)}\r\n\r\n{text[:-1]}".encode())
+        connections.append(s)
+    for s in connections:
+        s.sendall(b"}")
+    return [int(s.recv(12)[9:]) for s in connections]
+
+
+def test_at_once():
+    """Starts that come together wait together for the audit log: the limit holds for them as well."""
+    with Cluster() as c:
+        people = People(c)
+        start(c, people, "--limit-captures", "2")
+        for _ in range(3):
+            statuses = at_once(c, people.tokens["operator-all"], [{"duration_ns": 1_000_000_000 + n, "tracers": ["metrics"]} for n in range(20)])
+            assert sorted(statuses) == [202] * 2 + [429] * 18, statuses
+            wait_until("their end", lambda: all(s["state"] in ("committed", "failed")
+                                                for s in ask(c, people.tokens["admin-all"], "GET", "/api/v1/captures")[1]["captures"]))
+
+
+def test_retries():
+    """A retry counts for who asks for it, not for whose session it is."""
+    with Cluster() as c:
+        people = People(c)
+        start(c, people, "--limit-captures", "1")
+        c.agent("host-b", "--tracers", "metrics")
+        c.wait_hosts(2)
+        ada, bob = people.tokens["operator-all"], people.tokens["admin-all"]
+        host_b, sessions = c.processes["host-b"], []
+        for n in range(2):
+            host_b.send_signal(signal.SIGSTOP)
+            status, doc, _ = ask(c, bob, "POST", "/api/v1/captures", {"duration_ns": 1_000_000, "grace_ns": 1_000_000_000})
+            assert status == 202, doc
+            wait_until("its end", lambda: ask(c, bob, "GET", f"/api/v1/captures/{doc['session']}")[1]["state"] == "committed")
+            host_b.send_signal(signal.SIGCONT)
+            sessions.append(doc["session"])
+        c.wait_hosts(2)
+        host_b.send_signal(signal.SIGSTOP)
+        retry = lambda session: ask(c, ada, "POST", f"/api/v1/sessions/{session}/retry", {"grace_ns": 60_000_000_000})
+        assert retry(sessions[0])[0] == 202
+        refused(retry(sessions[1]), "limit-captures")
+        assert ask(c, bob, "POST", "/api/v1/captures", {"hosts": "host-a", "duration_ns": 1_000_000})[0] == 202
+        host_b.send_signal(signal.SIGCONT)
+        wait_until("room", lambda: retry(sessions[1])[0] in (202, 409))
+
+
 def open_stream(c, token):
     s = socket.create_connection(("127.0.0.1", c.http), timeout=20)
     s.sendall(f"GET /api/v1/events HTTP/1.1\r\nHost: 127.0.0.1:{c.http}\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
@@ -97,4 +149,4 @@ def test_streams():
 
 
 if __name__ == "__main__":
-    main(test_captures, test_bytes, test_starts, test_streams)
+    main(test_captures, test_bytes, test_starts, test_at_once, test_retries, test_streams)
