@@ -14,12 +14,14 @@
 struct browser {
 	char digest[DIGEST_HEX_BYTES]; /* "" = a free place */
 	char csrf[BROWSER_SECRET_BYTES];
-	char *token;
+	char *token, *who;
+	uint64_t number;
 	int64_t until_mono_ns;
 };
 
 struct browsers {
 	struct browser places[BROWSERS_MOST];
+	uint64_t n_opened;
 };
 
 struct browsers *browsers_new(void)
@@ -30,6 +32,7 @@ struct browsers *browsers_new(void)
 static void clear(struct browser *b)
 {
 	secret_free(b->token);
+	free(b->who);
 	explicit_bzero(b, sizeof(*b));
 }
 
@@ -49,20 +52,35 @@ static void make_secret(char out[BROWSER_SECRET_BYTES])
 	explicit_bzero(random, sizeof(random));
 }
 
-/* A free place is the oldest: its time is 0. */
-static struct browser *find_oldest(struct browsers *b)
+static bool is_older(const struct browser *a, const struct browser *b)
 {
-	struct browser *oldest = &b->places[0];
-
-	for (size_t i = 1; i < BROWSERS_MOST; i++)
-		if (b->places[i].until_mono_ns < oldest->until_mono_ns)
-			oldest = &b->places[i];
-	return oldest;
+	return !b || a->until_mono_ns < b->until_mono_ns;
 }
 
-void browsers_open(struct browsers *b, const char *token, struct browser_secrets *out)
+/* A free place is the oldest: its time is 0. A caller who has his share takes one of his own. */
+static struct browser *find_place_for(struct browsers *b, const char *who)
 {
-	struct browser *place = find_oldest(b);
+	struct browser *oldest = NULL, *own = NULL;
+	size_t n_own = 0;
+
+	for (size_t i = 0; i < BROWSERS_MOST; i++) {
+		struct browser *place = &b->places[i];
+
+		if (is_older(place, oldest))
+			oldest = place;
+		if (!place->who || strcmp(place->who, who) != 0)
+			continue;
+		n_own++;
+		if (is_older(place, own))
+			own = place;
+	}
+	return n_own >= BROWSERS_OF_ONE ? own : oldest;
+}
+
+void browsers_open(struct browsers *b, const char *token, const char *who,
+		   struct browser_secrets *out)
+{
+	struct browser *place = find_place_for(b, who);
 
 	clear(place);
 	make_secret(out->cookie);
@@ -70,6 +88,8 @@ void browsers_open(struct browsers *b, const char *token, struct browser_secrets
 	digest_sha256(out->cookie, strlen(out->cookie), place->digest);
 	memcpy(place->csrf, out->csrf, sizeof(place->csrf));
 	place->token = xstrdup(token);
+	place->who = xstrdup(who);
+	place->number = ++b->n_opened;
 	place->until_mono_ns = now_mono_ns() + BROWSERS_LIFE_S * NS_PER_S;
 }
 
@@ -96,6 +116,21 @@ const char *browsers_find(struct browsers *b, const char *cookie, const char **c
 	}
 	*csrf = place->csrf;
 	return place->token;
+}
+
+uint64_t browsers_number(struct browsers *b, const char *cookie)
+{
+	const struct browser *place = find_place(b, cookie);
+
+	return place ? place->number : 0;
+}
+
+bool browsers_have(const struct browsers *b, uint64_t number)
+{
+	for (size_t i = 0; i < BROWSERS_MOST; i++)
+		if (b->places[i].number == number)
+			return now_mono_ns() <= b->places[i].until_mono_ns;
+	return false;
 }
 
 void browsers_close(struct browsers *b, const char *cookie)

@@ -190,7 +190,7 @@ static void get_events(struct api *api, struct http_req *req, const char *id, co
 {
 	(void)id;
 	(void)name;
-	events_open(api->events, req, api_principal(req));
+	events_open(api->events, req, api_principal(req), login_browser(api, req));
 }
 
 static void get_health(struct api *api, struct http_req *req, const char *id, const char *name)
@@ -382,7 +382,7 @@ struct api *api_new(const struct api_env *env)
 	api->marks = marks_new();
 	api->browsers = browsers_new();
 	login_name_cookie(env->link_key, api->cookie);
-	api->events = events_new(env->registry, env->pods, env->captures, env->jobs);
+	api->events = events_new(env->registry, env->pods, env->captures, api->browsers, env->jobs);
 	api->limits = limits_new(&env->limits, env->captures, api->events);
 	removals_watch(env->removals, on_removed, api);
 	return api;

@@ -147,6 +147,9 @@ void login_name_cookie(const char *link_key, char out[LOGIN_COOKIE_BYTES]);
 /* The token that the caller's browser has signed in with, and what its changes must send; borrowed until the next call.
  * NULL: it has not. */
 const char *login_token(const struct api *api, const struct http_req *req, const char **csrf);
+
+/* The number of the browser whose cookie says who asks; 0 = none does. */
+uint64_t login_browser(const struct api *api, const struct http_req *req);
 void api_whoami(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_login(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_logout(struct api *api, struct http_req *req, const char *id, const char *name);

@@ -278,7 +278,8 @@ void api_capture_events(struct api *api, struct http_req *http, const char *id, 
 
 	(void)name;
 	if (c)
-		events_open_capture(api->events, http, api_principal(http), c);
+		events_open_capture(api->events, http, api_principal(http),
+				    login_browser(api, http), c);
 }
 
 void api_capture_stop(struct api *api, struct http_req *http, const char *id, const char *name)

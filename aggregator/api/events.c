@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "aggregator/access/browsers.h"
 #include "aggregator/access/verbs.h"
 #include "aggregator/captures/capture.h"
 #include "aggregator/api/hosts_text.h"
@@ -26,6 +27,7 @@ struct stream {
 	struct events *events;
 	char *session; /* NULL = a page, which gets all events that it may see */
 	struct principal *who;
+	uint64_t browser; /* that has sent a cookie; 0 = none */
 	bool hosts_changed, hosts_in_progress; /* of a page that sees a part of the fleet */
 	bool is_closed; /* freed when its text of the hosts is made */
 	TAILQ_ENTRY(stream) entry;
@@ -47,6 +49,7 @@ struct events {
 	struct registry *registry;
 	const struct pods *pods;
 	struct captures *captures;
+	const struct browsers *browsers;
 	struct jobs *jobs;
 	TAILQ_HEAD(, stream) streams;
 	size_t n_pages;
@@ -70,14 +73,20 @@ static bool sees(const struct stream *s, const struct spaces *spaces)
 	return sees_all(s) || (spaces && spaces_cover(&s->who->by_role[ROLE_VIEWER], spaces));
 }
 
-/* What a caller showed holds for a time, and may be taken back. */
-static void end_expired(struct events *ev)
+static bool holds(const struct stream *s)
+{
+	return principal_holds(s->who) &&
+	       (!s->browser || browsers_have(s->events->browsers, s->browser));
+}
+
+/* What a caller showed holds for a time, and may be taken back; a browser may have signed out. */
+void events_end_expired(struct events *ev)
 {
 	struct stream *s, *next;
 
 	for (s = TAILQ_FIRST(&ev->streams); s; s = next) {
 		next = TAILQ_NEXT(s, entry);
-		if (!principal_holds(s->who))
+		if (!holds(s))
 			http_stream_end(s->http);
 	}
 }
@@ -256,7 +265,7 @@ static void flush_changes(void *arg)
 	struct events *ev = arg;
 	struct topic *t, *next;
 
-	end_expired(ev);
+	events_end_expired(ev);
 	for (t = TAILQ_FIRST(&ev->topics); t; t = next) {
 		next = TAILQ_NEXT(t, entry);
 		topic_make_text(t);
@@ -349,11 +358,12 @@ static void on_closed(void *arg)
 }
 
 static struct stream *stream_new(struct events *ev, struct http_req *req, struct principal *who,
-				 const char *session)
+				 uint64_t browser, const char *session)
 {
 	struct stream *s = xcalloc(1, sizeof(*s));
 
 	s->events = ev;
+	s->browser = browser;
 	s->who = principal_ref(who);
 	s->session = session ? xstrdup(session) : NULL;
 	ev->n_pages += !session;
@@ -362,9 +372,9 @@ static struct stream *stream_new(struct events *ev, struct http_req *req, struct
 	return s;
 }
 
-void events_open(struct events *ev, struct http_req *req, struct principal *who)
+void events_open(struct events *ev, struct http_req *req, struct principal *who, uint64_t browser)
 {
-	struct stream *s = stream_new(ev, req, who, NULL);
+	struct stream *s = stream_new(ev, req, who, browser, NULL);
 
 	s->hosts_changed = true;
 	if (sees_all(s))
@@ -373,11 +383,11 @@ void events_open(struct events *ev, struct http_req *req, struct principal *who)
 }
 
 void events_open_capture(struct events *ev, struct http_req *req, struct principal *who,
-			 struct capture *c)
+			 uint64_t browser, struct capture *c)
 {
 	struct topic *t = topic_get(ev, c);
 
-	stream_new(ev, req, who, c->session);
+	stream_new(ev, req, who, browser, c->session);
 	topic_hold(t, capture_has_ended(c) ? c : NULL);
 	t->changed = true;
 	topic_make_text(t);
@@ -401,13 +411,14 @@ size_t events_pages(const struct events *ev)
 /* ---- life ---- */
 
 struct events *events_new(struct registry *r, const struct pods *pods, struct captures *cs,
-			  struct jobs *jobs)
+			  const struct browsers *browsers, struct jobs *jobs)
 {
 	struct events *ev = xcalloc(1, sizeof(*ev));
 
 	ev->registry = r;
 	ev->pods = pods;
 	ev->captures = cs;
+	ev->browsers = browsers;
 	ev->jobs = jobs;
 	TAILQ_INIT(&ev->streams);
 	TAILQ_INIT(&ev->topics);

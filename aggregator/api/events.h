@@ -4,7 +4,9 @@
 #define AGGREGATOR_API_EVENTS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
+struct browsers;
 struct capture;
 struct captures;
 struct events;
@@ -16,14 +18,17 @@ struct registry;
 struct session_marks;
 
 struct events *events_new(struct registry *r, const struct pods *pods, struct captures *cs,
-			  struct jobs *jobs);
+			  const struct browsers *browsers, struct jobs *jobs);
 void events_free(struct events *ev); /* the HTTP server is gone; NULL is fine */
 
 /* Answer the request with a stream: of everything that `who` may see, or of one capture, which he may see. It ends when
- * what he shows does not hold any more. */
-void events_open(struct events *ev, struct http_req *req, struct principal *who);
+ * what he shows does not hold any more; `browser` is the number of the one that sent its cookie, 0 = none. */
+void events_open(struct events *ev, struct http_req *req, struct principal *who, uint64_t browser);
 void events_open_capture(struct events *ev, struct http_req *req, struct principal *who,
-			 struct capture *c);
+			 uint64_t browser, struct capture *c);
+
+/* Ends those of which that is so, at once; without it with the next change. */
+void events_end_expired(struct events *ev);
 
 /* How many streams the caller of this name has open. */
 size_t events_streams_of(const struct events *ev, const char *name);

@@ -9,6 +9,7 @@
 #include "aggregator/access/browsers.h"
 #include "aggregator/access/verbs.h"
 #include "aggregator/api/api_impl.h"
+#include "aggregator/api/events.h"
 #include "base/mem.h"
 #include "base/secret.h"
 #include "json/json_text.h"
@@ -34,6 +35,15 @@ const char *login_token(const struct api *api, const struct http_req *req, const
 	char cookie[BROWSER_SECRET_BYTES];
 
 	return read_cookie(api, req, cookie) ? browsers_find(api->browsers, cookie, csrf) : NULL;
+}
+
+uint64_t login_browser(const struct api *api, const struct http_req *req)
+{
+	char cookie[BROWSER_SECRET_BYTES];
+
+	return !http_header(req, "Authorization") && read_cookie(api, req, cookie)
+		       ? browsers_number(api->browsers, cookie)
+		       : 0;
 }
 
 static void set_cookie(const struct api *api, struct http_req *req, const char *value, int life_s)
@@ -104,7 +114,7 @@ static void answer_login(void *arg, const struct err *not_noted)
 	} else if (not_noted) {
 		api_answer_err(l->req, not_noted);
 	} else {
-		browsers_open(l->api->browsers, l->token, &secrets);
+		browsers_open(l->api->browsers, l->token, principal_owner(l->principal), &secrets);
 		set_cookie(l->api, l->req, secrets.cookie, BROWSERS_LIFE_S);
 		api_answer_json(l->req, 200, principal_json(l->principal, secrets.csrf));
 		explicit_bzero(&secrets, sizeof(secrets));
@@ -166,6 +176,7 @@ void api_logout(struct api *api, struct http_req *req, const char *id, const cha
 	(void)name;
 	if (read_cookie(api, req, cookie))
 		browsers_close(api->browsers, cookie);
+	events_end_expired(api->events);
 	set_cookie(api, req, "", 0);
 	api_answer_json(req, 200, json_object());
 }

@@ -334,8 +334,17 @@ def test_browser():
         two.sendall(f"GET /api/v1/hosts HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {root}\r\nAuthorization: Bearer x\r\n\r\n".encode())
         assert b" 400 " in two.recv(4096), "two of a header"
         two.close()
+        streams = [socket.create_connection(("127.0.0.1", c.http), 20 * SLOW) for _ in range(2)]
+        for stream, value in zip(streams, (attributes[0], other)):
+            stream.sendall(f"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\nCookie: {value}\r\n\r\n".encode())
+            wait_until("a stream", lambda: b"event: hosts" in stream.recv(65536))
         assert ask(c, None, "DELETE", "/api/v1/login", headers=cookie)[0] == 200
         assert ask(c, None, "GET", "/api/v1/hosts", headers=cookie)[0] == 401, "after the logout"
+        wait_until("the end of its stream", lambda: streams[0].recv(65536).endswith(b"0\r\n\r\n"))
+        capture(c, root, "host-red")
+        wait_until("the other browser's stream", lambda: b"event: capture" in streams[1].recv(65536))
+        for _ in range(1100):  # one caller's sign-ins replace his own
+            assert ask(c, None, "POST", "/api/v1/login", {"token": people.tokens["viewer-red"]})[0] == 200
         assert ask(c, None, "GET", "/api/v1/hosts", headers={"Cookie": other})[0] == 200, "another browser"
         people.lines = [line for line in people.lines if not line.startswith("admin-all ")]
         people.write()

@@ -116,7 +116,7 @@ static void test_forgotten(struct fleet *f)
 	snprintf(session, sizeof(session), "%s", c->session);
 	CHECK_EQ(c->n_hosts, MANY);
 	principal_grant_all(who, ROLE_VIEWER);
-	events_open_capture(f->agg.api->events, NULL, who, c);
+	events_open_capture(f->agg.api->events, NULL, who, 0, c);
 	loop_post(f->loop, set_true, &is_copied); /* after the post that copies it for the worker */
 	WAIT(f, is_copied);
 	CHECK_EQ(reader.n, 0);
