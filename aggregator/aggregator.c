@@ -91,6 +91,11 @@ static void admitted(void *arg, struct capture *c)
 	aggregator_note_started(agg, c);
 }
 
+static void stopped(void *arg, const struct capture *c, const char *by)
+{
+	aggregator_note_stopped(arg, c, by);
+}
+
 static bool is_behind(void *arg)
 {
 	const struct aggregator *agg = arg;
@@ -115,6 +120,7 @@ static void new_captures(struct aggregator *agg)
 		.by_grants = has_grants(agg),
 		.admit = admit,
 		.admitted = admitted,
+		.stopped = stopped,
 		.admit_arg = agg,
 		.is_behind = is_behind,
 		.behind_arg = agg,

@@ -150,6 +150,7 @@ void aggregator_stop_reads(struct aggregator *agg);
 MUST_CHECK int aggregator_open_access(struct aggregator *agg, struct err *e);
 void aggregator_close_access(struct aggregator *agg);
 void aggregator_note_started(const struct aggregator *agg, const struct capture *c);
+void aggregator_note_stopped(const struct aggregator *agg, const struct capture *c, const char *by);
 
 /* enrolment.c: the authority of agents. Opened after the audit log; closing is for after all calls and jobs. */
 MUST_CHECK int aggregator_open_enrolment(struct aggregator *agg, struct err *e);

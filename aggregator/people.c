@@ -84,3 +84,16 @@ void aggregator_note_started(const struct aggregator *agg, const struct capture 
 	json_put(o, "namespaces", spaces_json(&c->spaces));
 	audit_write(agg->audit, o, NULL, NULL);
 }
+
+/* By a program of a host, or a client of ProfilerService: requests over HTTP have a line of their own. */
+void aggregator_note_stopped(const struct aggregator *agg, const struct capture *c, const char *by)
+{
+	json_t *o = json_object();
+
+	json_put_text(o, "verb", "stop");
+	json_put_text(o, "who", "");
+	json_put_text(o, "origin", by);
+	json_put_text(o, "session", c->session);
+	json_put_text(o, "outcome", "granted");
+	audit_write(agg->audit, o, NULL, NULL);
+}

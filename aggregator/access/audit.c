@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/access/audit.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/queue.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -120,13 +122,27 @@ static int open_file(struct tail *t, struct err *e)
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, ERR_INVALID, "%s is no file", t->path);
 	t->size = (uint64_t)st.st_size;
-	return 0;
+	/* the chains of two writers would be none */
+	if (!flock(t->fd, LOCK_EX | LOCK_NB))
+		return 0;
+	if (errno == EWOULDBLOCK)
+		err_set(e, ERR_BUSY, "%s: another aggregator writes it", t->path);
+	else
+		err_errno(e, "%s", t->path);
+	close(t->fd);
+	t->fd = -1;
+	return e->code;
 }
 
-/* The full file gets the number of its last line as its name's end. */
+/* The full file gets the number of its last line as its name's end; the caller frees it. */
+static char *name_of_old(const struct tail *t)
+{
+	return xasprintf("%s.%012" PRIu64, t->path, t->n);
+}
+
 static int rotate(struct tail *t, struct err *e)
 {
-	char *old = xasprintf("%s.%012" PRIu64, t->path, t->n);
+	char *old = name_of_old(t);
 	int rc = rename(t->path, old) ? err_errno(e, "%s", old) : 0;
 
 	free(old);
@@ -332,6 +348,16 @@ static int read_head(const struct tail *t, uint64_t *n, char hash[DIGEST_HEX_BYT
 	return rc;
 }
 
+/* A file without a line: it is the first one, or the one before it is full. Else it was removed. */
+static bool is_begun_anew(const struct tail *t)
+{
+	char *old = name_of_old(t);
+	bool is_there = !access(old, F_OK);
+
+	free(old);
+	return !t->n || is_there;
+}
+
 /* Where the chain goes on. A file may have lines that its head does not know of: the head is written after them. */
 static int read_tail(struct tail *t, struct err *e)
 {
@@ -349,7 +375,12 @@ static int read_tail(struct tail *t, struct err *e)
 		rc = read_number(&line, t->path, &doc, &t->n, e);
 		digest_sha256(line.data, line.len, t->hash);
 	}
-	if (!rc && (t->n < head_n || (t->n == head_n && strcmp(hash, t->hash) != 0)))
+	if (!rc && !line.len && !is_begun_anew(t))
+		rc = err_set(e, ERR_INVALID,
+			     "%s has no line, and its head says line %" PRIu64
+			     ": it was removed. Move the head away to begin another one",
+			     t->path, head_n);
+	else if (!rc && (t->n < head_n || (t->n == head_n && strcmp(hash, t->hash) != 0)))
 		rc = err_set(e, ERR_INVALID,
 			     "%s ends with line %" PRIu64 ", and its head says line %" PRIu64
 			     ": it was changed (tutti audit verify). Move both away to begin "

@@ -477,6 +477,15 @@ void capture_stop(struct capture *c)
 		capture_stop_at(c, captures_now(c->captures));
 }
 
+void capture_stop_by(struct capture *c, const char *by)
+{
+	const struct captures_env *env = &c->captures->env;
+
+	if (!capture_has_ended(c) && env->stopped)
+		env->stopped(env->admit_arg, c, by);
+	capture_stop(c);
+}
+
 void capture_stop_at(struct capture *c, int64_t t1_ns)
 {
 	if (t1_ns < c->t0_ns + MIN_WINDOW_NS)

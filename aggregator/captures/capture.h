@@ -299,6 +299,8 @@ struct captures_env {
 	 * is told of it, before anybody else. */
 	int (*admit)(void *arg, const char *run, struct err *e);
 	void (*admitted)(void *arg, struct capture *c);
+	/* is told of each capture_stop_by(), before it is done; may be NULL */
+	void (*stopped)(void *arg, const struct capture *c, const char *by);
 	void *admit_arg;
 	/* whether answers of agents may have come that were not delivered yet; NULL = never */
 	bool (*is_behind)(void *arg);
@@ -366,6 +368,9 @@ MUST_CHECK int capture_retry(struct captures *cs, struct retry_source *source, i
  * instant. After T1 it has no effect; before T0 the window becomes a millisecond long; a queued capture is
  * cancelled. */
 void capture_stop(struct capture *c);
+
+/* The same for one who has not come over HTTP: `by` is for the audit log, as an origin. */
+void capture_stop_by(struct capture *c, const char *by);
 
 /* Ends the capture and drops its data; agents are told when that is durable. False if it is too late: the
  * capture is being committed or has ended. */

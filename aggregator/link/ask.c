@@ -111,14 +111,18 @@ static int check_ask_stop(const struct control_env *env, const struct host *h,
 static int ask_stop(const struct control_env *env, const struct host *h, const Tutti__V1__Ask *ask,
 		    struct capture **c, struct err *e)
 {
+	char *origin;
 	int rc;
 
 	*c = capture_find(env->captures, ask->session);
 	if (!*c)
 		return err_set(e, ERR_NOT_FOUND, "there is no capture '%s'", ask->session);
 	rc = check_ask_stop(env, h, ask, *c, e);
-	if (!rc)
-		capture_stop(*c);
+	if (!rc) {
+		origin = xasprintf("local %s", h->name);
+		capture_stop_by(*c, origin);
+		free(origin);
+	}
 	return rc;
 }
 

@@ -254,11 +254,13 @@ static void on_stop_durable(void *arg, struct capture *c, const struct err *not_
 static void stop_capture(struct terminate_call *t, const char *session)
 {
 	struct capture *c = capture_find(t->ps->env.captures, session);
+	char origin[160];
 
 	if (!c)
 		return;
 	t->n_left++;
-	capture_stop(c);
+	snprintf(origin, sizeof(origin), "profiler-service %s", rpc_peer(t->call));
+	capture_stop_by(c, origin);
 	capture_when_durable(c, on_stop_durable, t);
 }
 

@@ -73,6 +73,36 @@ def test_lines():
         c.processes.pop("aggregator")
 
 
+def refuse_log(c, path, complaint):
+    """An aggregator does not go on with this log."""
+    p = subprocess.run([BIN / "tutti-aggregator", "--store", "mem://", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--probe", "127.0.0.1:0",
+                        "--spool", c.dir / "other", "--audit", path], capture_output=True, text=True, timeout=20 * SLOW)
+    assert p.returncode == 1 and complaint in p.stderr, p.stderr
+
+
+def test_writers():
+    """One log has one writer; what is refused before its caller is known, and what comes over a local socket, has a line."""
+    with Cluster() as c:
+        path = c.dir / "log"
+        people = start(c, path)
+        root = people.tokens["admin-all"]
+        c.agent("host-a")
+        wait_until("the host", lambda: any(h["state"] == "connected" for h in ask(c, root, "GET", "/api/v1/hosts")[1]["hosts"]), 30)
+        refuse_log(c, path, "another aggregator writes it")
+        assert ask(c, root, "POST", "/api/v1/captures", {}, {"Origin": "http://evil.example"})[0] == 403
+        [line] = lines(path)
+        assert (line["outcome"], line["verb"], line["reason"]) == ("refused", "start", "a page of another site"), line
+        c.tutti("start", "--local-socket", c.sockets["host-a"], check=0)
+        [session] = [s["session"] for s in ask(c, root, "GET", "/api/v1/captures")[1]["captures"]]
+        c.tutti("stop", "--local-socket", c.sockets["host-a"], session, check=0)
+        assert [(x["verb"], x["origin"], x["session"]) for x in lines(path)[1:]] == [("started", "local host-a", session), ("stop", "local host-a", session)]
+        c.kill("aggregator", signal.SIGTERM)
+        c.processes.pop("aggregator").wait(20 * SLOW)
+        verify(c, path)
+        path.unlink()
+        refuse_log(c, path, "it was removed")
+
+
 def tampered(c, path):
     """Each change of a copy is found, and where it is."""
     first, n = files(path)[0], len(lines(path))
@@ -95,9 +125,7 @@ def tampered(c, path):
     change(path, lambda x: [*x, x[-1]], f"line {n} stands after line {n}")
     (c.dir / "copy" / first.name).unlink()
     copy = change(path, lambda x: x[:-1], "missing at the end")
-    p = subprocess.run([BIN / "tutti-aggregator", "--store", "mem://", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--probe", "127.0.0.1:0",
-                        "--spool", c.dir / "other", "--audit", copy / path.name], capture_output=True, text=True, timeout=20 * SLOW)
-    assert p.returncode == 1 and "its head says line" in p.stderr, p.stderr
+    refuse_log(c, copy / path.name, "its head says line")
 
 
 def test_full_disk():
@@ -136,4 +164,4 @@ def test_full_disk():
 
 
 if __name__ == "__main__":
-    main(test_lines, test_full_disk)
+    main(test_lines, test_writers, test_full_disk)
