@@ -24,7 +24,7 @@ struct cert_authority {
 	EVP_PKEY *key;
 	X509 *x;
 	X509_STORE *store; /* it alone */
-	int64_t begin_s, end_s;
+	int64_t end_s;
 };
 
 /* ---- certificates ---- */
@@ -151,7 +151,6 @@ static int open_authority(struct cert_authority *ca, const char *key_pem, const 
 	if (X509_check_private_key(ca->x, ca->key) != 1)
 		return cert_fail(e, ERR_INVALID,
 				 "the authority's key is not that of its certificate");
-	ca->begin_s = seconds_of(X509_get0_notBefore(ca->x));
 	ca->end_s = seconds_of(X509_get0_notAfter(ca->x));
 	ca->store = X509_STORE_new();
 	if (!ca->store || !X509_STORE_add_cert(ca->store, ca->x))
@@ -184,9 +183,11 @@ void cert_authority_free(struct cert_authority *ca)
 
 /* ---- signing ---- */
 
-static int64_t within(int64_t s, const struct cert_authority *ca)
+/* A certificate ends with its authority at the latest. It may begin a little before it, since what was given before an instant is
+ * told by its begin: a later one would make it look newer than it is. */
+static int64_t until(int64_t s, const struct cert_authority *ca)
 {
-	return s < ca->begin_s ? ca->begin_s : s > ca->end_s ? ca->end_s : s;
+	return s > ca->end_s ? ca->end_s : s;
 }
 
 int cert_sign_host(const struct cert_authority *ca, const void *request, size_t len,
@@ -203,7 +204,7 @@ int cert_sign_host(const struct cert_authority *ca, const void *request, size_t 
 	snprintf(uri, sizeof(uri), "URI:" CERT_URI_BEGIN "%s" CERT_URI_EPOCH "%" PRIu64, host->name,
 		 host->epoch);
 	if (!rc && (!x || !set_name(x, "tutti host") ||
-		    !set_times(x, within(host->begin_s, ca), within(host->end_s, ca)) ||
+		    !set_times(x, host->begin_s, until(host->end_s, ca)) ||
 		    !X509_set_pubkey(x, X509_REQ_get0_pubkey(req))))
 		rc = cert_fail(e, ERR_IO, "cannot make a certificate");
 	if (!rc)
@@ -244,8 +245,7 @@ int cert_sign_server(const struct cert_authority *ca, const char *key_pem, const
 	int rc = list_names(&list, names, n, e);
 
 	if (!rc && (!key || !x || !set_name(x, "tutti aggregator") ||
-		    !set_times(x, within(now_s - CERT_EARLY_S, ca), ca->end_s) ||
-		    !X509_set_pubkey(x, key)))
+		    !set_times(x, now_s - CERT_EARLY_S, ca->end_s) || !X509_set_pubkey(x, key)))
 		rc = cert_fail(e, ERR_IO, "cannot make a server's certificate");
 	if (!rc)
 		rc = finish(ca, x, "serverAuth", buf_str(&list), pem, e);

@@ -54,8 +54,8 @@ MUST_CHECK int cert_authority_new(struct cert_authority **out, const char *key_p
 				  const char *cert_pem, struct err *e);
 void cert_authority_free(struct cert_authority *ca); /* NULL is fine */
 
-/* A certificate for `host`, in PEM, of the request, which is checked as by cert_check_request(). `host->begin_s` and
- * `end_s` are cut to the authority's own life. ERR_LIMIT for an epoch above CERT_EPOCH_MAX. */
+/* A certificate for `host`, in PEM, of the request, which is checked as by cert_check_request(). `host->end_s` is
+ * cut to the authority's own life. ERR_LIMIT for an epoch above CERT_EPOCH_MAX. */
 MUST_CHECK int cert_sign_host(const struct cert_authority *ca, const void *request, size_t len,
 			      const struct cert_host *host, struct buf *pem, struct err *e);
 

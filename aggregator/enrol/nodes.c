@@ -14,6 +14,7 @@
 #define REFUSE_NS     (10 * NS_PER_S) /* so long a refusal is remembered */
 #define ACCOUNT_BEGIN "system:serviceaccount:"
 #define NODE_EXTRA    "authentication.kubernetes.io/node-name" /* by Kubernetes 1.30 and later */
+#define POD_EXTRA     "authentication.kubernetes.io/pod-name"
 
 struct nodes {
 	struct nodes_env env;
@@ -22,18 +23,26 @@ struct nodes {
 
 /* ---- what the cluster says ---- */
 
+/* The only value of an extra; NULL if there is none, or another number of them. */
+static const char *only_extra(const json_t *person, const char *key)
+{
+	const json_t *values = json_object_get(json_object_get(person, "extra"), key);
+
+	return json_array_size(values) == 1 ? json_string_value(json_array_get(values, 0)) : NULL;
+}
+
+/* Tokens may also be bound to a node, with no pod on it: who may make one would be any host. */
 int nodes_read(const char **node, const json_t *person, const char *account, struct err *e)
 {
 	const char *user = json_get_text(person, "user");
-	const json_t *names = json_object_get(json_object_get(person, "extra"), NODE_EXTRA);
-	const char *name = json_string_value(json_array_get(names, 0));
+	const char *name = only_extra(person, NODE_EXTRA), *pod = only_extra(person, POD_EXTRA);
 
 	if (strncmp(user, ACCOUNT_BEGIN, strlen(ACCOUNT_BEGIN)) ||
 	    strcmp(user + strlen(ACCOUNT_BEGIN), account))
 		return err_set(e, ERR_DENIED,
 			       "the token is of '%.100s', not of the service account '%.60s'", user,
 			       account);
-	if (!name || json_array_size(names) != 1)
+	if (!name || !pod || !*pod)
 		return err_set(e, ERR_DENIED,
 			       "the token is of no pod on a node: use a projected one, of "
 			       "Kubernetes 1.30 or later");

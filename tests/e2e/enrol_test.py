@@ -351,11 +351,35 @@ def test_revoked():
         assert c.call("POST", "/api/v1/revocations", {"host": "../x"})[0] == 400
 
 
+def test_lifted():
+    """What a host had before it was revoked stays refused when that is lifted, also where the authority has just begun."""
+    with Cluster() as c:
+        folder = c.dir / "authority"
+        folder.mkdir(0o700)
+        make_ca(folder, "ca")
+        (folder / "ca.key").chmod(0o600)
+        start(c)
+        agent(c, "host-a", join_token(c))
+        c.wait_hosts(1, calibrated=False)
+        pem = (c.dir / "host-a-spool/identity/agent.pem").read_bytes()
+        mine = (pem, pem)  # certificate and key
+        c.kill("host-a")
+        assert call(c, "/tutti.v1.Ingest/Upload", b"", mine)[0] != "UNAUTHENTICATED"
+        time.sleep(1.1)  # certificates count in seconds
+        c.tutti("revoke", "host-a", "--json", check=0)
+        c.tutti("revoke", "host-a", "--lift", "--json", check=0)
+        assert "from before it was revoked" in call(c, "/tutti.v1.Control/Connect", b"", mine)[1]
+        time.sleep(1.1)
+        agent(c, "host-a", join_token(c, name="again"))
+        wait_until("host-a by a new token", lambda: connected(c) == ["host-a"], 40)
+
+
 AGENT = "system:serviceaccount:tutti:tutti-agent"
 
 
-def pod(api, node, name=AGENT, audiences=("tutti-agents",), **members):
-    extra = {} if node is None else {"authentication.kubernetes.io/node-name": [node]}
+def pod(api, node, name=AGENT, audiences=("tutti-agents",), pod_name="tutti-agent-x", **members):
+    values = {"node-name": node, "pod-name": pod_name}
+    extra = {f"authentication.kubernetes.io/{key}": [value] for key, value in values.items() if value is not None}
     return api.person(name, set(), audiences, user={"username": name, "uid": "u", "groups": ["g"], "extra": extra}, **members)
 
 
@@ -374,6 +398,7 @@ def test_cluster():
             "no-audience": (pod(api, "no-audience", audiences=()), "not for the audience 'tutti-agents'"),
             "other-account": (pod(api, "other-account", "system:serviceaccount:tutti:default"), "not of the service account 'tutti:tutti-agent'"),
             "no-node": (pod(api, None), "the token is of no pod on a node"),
+            "bound-to-node": (pod(api, "bound-to-node", pod_name=None), "the token is of no pod on a node"),
             "old-token": (pod(api, "old-token", error="token has expired"), "token has expired"),
             "invented": (secrets.token_urlsafe(40), "invalid bearer token"),
         }
@@ -415,4 +440,4 @@ def test_cluster_callers_that_go():
 
 
 if __name__ == "__main__":
-    main(test_join, test_refused_tokens, test_settings_alone, test_callers_that_go, test_refused_certificates, test_renewal, test_revoked, test_cluster, test_cluster_callers_that_go)
+    main(test_join, test_refused_tokens, test_settings_alone, test_callers_that_go, test_refused_certificates, test_renewal, test_revoked, test_lifted, test_cluster, test_cluster_callers_that_go)

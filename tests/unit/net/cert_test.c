@@ -112,15 +112,16 @@ static void test_refused(void)
 	buf_release(&server);
 }
 
-/* An authority's life bounds what it signs: a certificate never begins before it, nor stays longer. */
+/* A certificate stays no longer than its authority, and says when it was given also where that has just begun. */
 static void test_life(void)
 {
-	struct buf pem = sign(&ours, 0, NOW_S + INT64_C(100) * 365 * DAY_S);
+	struct buf pem = sign(&ours, NOW_S - 2 * CERT_EARLY_S, NOW_S + INT64_C(100) * 365 * DAY_S);
 	struct cert_host host;
 	struct err e;
 
 	CHECK_OK(cert_read_host(buf_str(&pem), pem.len, &host, &e), e);
-	CHECK_EQ(host.begin_s, NOW_S - CERT_EARLY_S);
+	CHECK_EQ(host.begin_s, NOW_S - 2 * CERT_EARLY_S);
+	CHECK_OK(cert_verify_host(ours.ca, buf_str(&pem), pem.len, NOW_S, &host, &e), e);
 	CHECK_EQ(host.end_s, NOW_S + INT64_C(3650) * DAY_S);
 	buf_release(&pem);
 }
