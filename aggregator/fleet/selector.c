@@ -52,6 +52,7 @@ static int add_value(struct reading *r, struct selector_values *values, const ch
 		return wrong_at(r, text, e);
 	}
 	r->n_values++;
+	r->selector->pattern_bytes += strpbrk(text, GLOB_CHARS) ? strlen(text) : 0;
 	if (!(values->n & (values->n + 1))) /* 0, 1, 3, 7, ...: all places are taken */
 		values->items = xrealloc(values->items,
 					 (2 * values->n + 1) * sizeof(*values->items));
@@ -330,6 +331,21 @@ void selector_release(struct selector *s)
 }
 
 /* ---- matching ---- */
+
+#define TERM_BYTES 32 /* what a term costs, as bytes of a pattern */
+
+int selector_check_work(const struct selector *s, size_t n_subjects, struct err *e)
+{
+	size_t bytes = s->pattern_bytes + TERM_BYTES * s->n_terms;
+
+	if (bytes * n_subjects <= SELECTOR_WORK)
+		return 0;
+	return err_set(
+		e, ERR_INVALID,
+		"a selector with %zu terms and %zu characters of patterns takes too long here: "
+		"use lists of whole names, or fewer patterns",
+		s->n_terms, s->pattern_bytes);
+}
 
 bool selector_glob_matches(const char *pattern, const char *text)
 {

@@ -19,6 +19,7 @@
 #include "base/err.h"
 
 #define SELECTOR_VALUES	      4096 /* names and values of one selector */
+#define SELECTOR_WORK	      (16 << 20) /* bytes of patterns, and 32 for each term, times hosts and pods */
 #define SELECTOR_VALUE_BYTES  256
 #define SELECTOR_PREFIX_BYTES 253 /* of a label's key, before the '/', as in Kubernetes */
 #define SELECTOR_KEY_BYTES    63 /* of a label's key, without a prefix */
@@ -58,6 +59,7 @@ struct selector {
 	struct selector_values without; /* and none of these */
 	struct selector_term *terms; /* and all of these are true */
 	size_t n_terms;
+	size_t pattern_bytes; /* of all values with '*' or '?' */
 };
 
 /* What is matched: a host, or a pod on it. */
@@ -73,6 +75,13 @@ struct selector_subject {
  * selector_release(), after a failure, too. */
 MUST_CHECK int selector_parse(struct selector *out, const char *text, struct err *e);
 void selector_release(struct selector *s);
+
+/*
+ * Whether so many hosts and pods may be matched in one turn of the loop. A pattern such as "*????????z" takes the more
+ * steps the longer it is, and a term looks through the labels of each: whoever may read could stop the loop for half a
+ * minute. ERR_INVALID beyond SELECTOR_WORK, which is half a second at worst; it says nothing of how many there are.
+ */
+MUST_CHECK int selector_check_work(const struct selector *s, size_t n_subjects, struct err *e);
 
 bool selector_matches(const struct selector *s, const struct selector_subject *subject);
 

@@ -230,6 +230,8 @@ int pods_make_text(struct pods *p, const char *selector, const struct spaces *wi
 	int rc = selector_parse(&s, selector, e);
 
 	if (!rc)
+		rc = selector_check_work(&s, p->table.n, e);
+	if (!rc)
 		make_text(p, &s, within, write_pods, fn, arg);
 	selector_release(&s);
 	return rc;

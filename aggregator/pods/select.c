@@ -331,6 +331,8 @@ int pods_select(const struct pods *p, struct registry *r, const char *selector,
 	int rc = selector_parse(&parsed, selector, e);
 
 	*out = (struct pods_selection){ 0 };
+	if (!rc)
+		rc = selector_check_work(&parsed, p->table.n + registry_count(r, NULL), e);
 	if (!rc && !s.within) /* which names there are is not said to those who may see only some */
 		rc = check_names(r, &parsed, e);
 	if (rc)

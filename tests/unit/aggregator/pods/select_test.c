@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/fleet/registry.h"
 #include "aggregator/pods/pods_impl.h"
+#include "base/buf.h"
 #include "base/mem.h"
 
 #include "tests/lib/check.h"
@@ -183,9 +184,44 @@ static void test_pods(void)
 	registry_free(r);
 }
 
+/* Patterns and terms that would stop the loop are refused; names in any number are not. */
+static void test_work(void)
+{
+	struct registry *r = registry_new(NULL);
+	struct pods *pods = new_pods(r);
+	struct buf patterns = BUF_INIT, terms = BUF_INIT, names = BUF_INIT;
+	char name[32];
+
+	for (int i = 0; i < 10000; i++) {
+		snprintf(name, sizeof(name), "host-%05d-aaaaaaaaaaaa", i);
+		registry_add(r, name);
+	}
+	buf_add_str(&patterns, "pod in (x");
+	buf_add_str(&names, "pod in (x");
+	buf_add_str(&terms, "job=x");
+	for (int i = 0; i < 200; i++) {
+		buf_addf(&patterns, ",*??????????????????????????z%d", i);
+		buf_addf(&names, ",abcdefghijklmnopqrstuvwxyz-%d", i);
+		buf_addf(&terms, ",!job=%d", i);
+	}
+	buf_add_str(&patterns, ")");
+	buf_add_str(&names, ")");
+	CHECK_STR(found(pods, r, buf_str(&patterns)), "invalid");
+	CHECK_STR(found(pods, r, buf_str(&terms)), "invalid");
+	CHECK_STR(found(pods, r, buf_str(&names)), "not-found");
+	CHECK_STR(found(pods, r, "host-0000?-*,!*1*,!*2*,!*3*,!*4*,!*5*,!*6*,!*7*,!*8*,!*9*"),
+		  "host-00000-aaaaaaaaaaaa");
+	buf_release(&patterns);
+	buf_release(&names);
+	buf_release(&terms);
+	pods_free(pods);
+	registry_free(r);
+}
+
 int main(void)
 {
 	test_hosts();
 	test_pods();
+	test_work();
 	return 0;
 }
