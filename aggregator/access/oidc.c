@@ -8,6 +8,7 @@
 
 #include "aggregator/access/jwt.h"
 #include "base/buf.h"
+#include "base/clean_text.h"
 #include "base/conf.h"
 #include "base/jobs.h"
 #include "base/log.h"
@@ -159,9 +160,17 @@ static int make_principal(struct check *c, const json_t *claims)
 	const char *name = json_get_text(claims, o->env.name_claim);
 	double left_s = json_number_value(json_object_get(claims, "exp")) + JWT_SKEW_S -
 			(double)(now_real_ns() / NS_PER_S);
+	char clean[PRINCIPAL_NAME_BYTES];
 
 	if (!*name)
 		return err_set(&c->e, ERR_DENIED, "the token has no claim '%.40s' with a name",
+			       o->env.name_claim);
+	/* Two people must not become one by what principal_new() does to a name. */
+	clean_text(clean, sizeof(clean), name, strlen(name));
+	if (strcmp(clean, name) != 0)
+		return err_set(&c->e, ERR_DENIED,
+			       "the token's claim '%.40s' is no name that can be "
+			       "shown",
 			       o->env.name_claim);
 	c->principal = principal_new(name, "oidc");
 	c->principal->until_mono_ns = now_mono_ns() +
