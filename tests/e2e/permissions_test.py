@@ -134,6 +134,7 @@ def start(c, hosts):
                 f"--logs={private}/log", f"--watch={private}", f"--cgroups-root={groups}", discover=True,
                 prefix=[*(WITH_TRACEFS if flags else []), *setpriv(int(host.split("-")[1]), capabilities=capabilities)])
     shutil.copy(shutil.which("gzip"), private)
+    (private / "gzip").chmod(0o700)  # a folder alone hides no program that runs: /proc/PID/exe leads to it
     c.start("burst-gzip", ["sh", "-c", f"exec {private}/gzip </dev/zero >/dev/null"])
     start_job(c, "job", [os.path.realpath(sys.executable)])
 
