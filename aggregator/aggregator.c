@@ -39,8 +39,16 @@ static void store_stop(struct aggregator *agg)
 	json_decref(agg->recoverable);
 }
 
+/* A leader whose lease is over ends itself, but a worker or a timer may run before that: where it was frozen, another one
+ * has gone on with its sessions. */
+static int check_lease(void *agg, struct err *e)
+{
+	return replica_check(agg, e);
+}
+
 static int store_start(struct aggregator *agg, struct err *e)
 {
+	const struct store_fence fence = { check_lease, agg };
 	int rc;
 
 	agg->recoverable = json_array();
@@ -49,6 +57,8 @@ static int store_start(struct aggregator *agg, struct err *e)
 		json_decref(agg->recoverable);
 		return rc;
 	}
+	if (agg->replica)
+		store_set_fence(agg->store.store, &fence);
 	rc = agg->store_opened ? agg->store_opened(agg, e) : 0;
 	if (rc)
 		store_stop(agg);
@@ -204,6 +214,7 @@ static int new_ingest(struct aggregator *agg, struct err *e)
 		.spool = agg->conf.spool,
 		.check = agg->check_file ? agg->check_file : ingest_check_xspace,
 		.by_grants = has_grants(agg),
+		.is_replica = agg->term != 0,
 		.needs_certificate = aggregator_has_certificates(agg),
 	};
 

@@ -107,7 +107,7 @@ static unsigned long long file_limit(void)
 static int run(struct aggregator *agg, struct err *e)
 {
 	/* one more keeps the lease where there are several aggregators */
-	int keepers = agg->conf.replica && *agg->conf.replica ? 1 : 0;
+	int keepers = conf_is_set(agg->conf.replica) ? 1 : 0;
 	struct memory *memory;
 	int rc = loop_new(&agg->loop, WORKERS + keepers, e);
 

@@ -138,7 +138,7 @@ int replica_start(struct aggregator *agg, struct err *e)
 	struct replica *r;
 	int rc;
 
-	if (!agg->conf.replica || !*agg->conf.replica)
+	if (!conf_is_set(agg->conf.replica))
 		return 0;
 	r = xcalloc(1, sizeof(*r));
 	r->agg = agg;

@@ -108,6 +108,16 @@ void store_free(struct store *s)
 		s->ops->free(s);
 }
 
+void store_set_fence(struct store *s, const struct store_fence *fence)
+{
+	s->fence = *fence;
+}
+
+int store_check_fence(const struct store *s, struct err *e)
+{
+	return s->fence.check ? s->fence.check(s->fence.arg, e) : 0;
+}
+
 int64_t store_within(int64_t ns)
 {
 	return now_mono_ns() + ns;
@@ -135,10 +145,18 @@ static int check_call(const char *key, int64_t deadline_mono_ns, struct err *e)
 	return rc ? rc : store_check_deadline(deadline_mono_ns, e);
 }
 
+static int check_change(const struct store *s, const char *key, int64_t deadline_mono_ns,
+			struct err *e)
+{
+	int rc = check_call(key, deadline_mono_ns, e);
+
+	return rc ? rc : store_check_fence(s, e);
+}
+
 int store_put(struct store *s, const struct store_put *put, struct store_stat *out, struct err *e)
 {
 	struct store_stat unused;
-	int rc = check_call(put->key, put->deadline_mono_ns, e);
+	int rc = check_change(s, put->key, put->deadline_mono_ns, e);
 
 	assert(put->fd >= 0 || put->data || put->len == 0);
 	assert(!(put->flags & ~(STORE_ABSENT | STORE_TAKE)));
@@ -230,7 +248,7 @@ int store_list(struct store *s, const struct store_list *list, struct err *e)
 
 int store_remove(struct store *s, const char *key, int64_t deadline_mono_ns, struct err *e)
 {
-	int rc = check_call(key, deadline_mono_ns, e);
+	int rc = check_change(s, key, deadline_mono_ns, e);
 
 	if (!rc)
 		rc = s->ops->remove(s, key, deadline_mono_ns, e);
@@ -244,6 +262,8 @@ int store_remove_all(struct store *s, const char *const *keys, size_t n, int64_t
 
 	for (size_t i = 0; !rc && i < n; i++)
 		rc = store_check_key(keys[i], e);
+	if (!rc)
+		rc = store_check_fence(s, e);
 	if (!rc && s->ops->remove_all)
 		return add_context(s->ops->remove_all(s, keys, n, deadline_mono_ns, e), "remove",
 				   n ? keys[0] : "", e);
@@ -302,7 +322,7 @@ bool store_grants(const struct store *s)
 int store_grant(struct store *s, const struct store_grant_request *req, struct store_grant *out,
 		struct err *e)
 {
-	int rc = check_call(req->key, req->deadline_mono_ns, e);
+	int rc = check_change(s, req->key, req->deadline_mono_ns, e);
 
 	*out = (struct store_grant){ 0 };
 	if (!rc && !s->grants)

@@ -181,8 +181,16 @@ struct store_ops {
 	void (*free)(struct store *s);
 };
 
+/* Asked before each put, removal and grant, on the caller's thread: an error ends the call. For a process that may have to
+ * change nothing any more, such as a leader that was frozen. */
+struct store_fence {
+	int (*check)(void *arg, struct err *e); /* NULL: nothing is asked */
+	void *arg;
+};
+
 struct store {
 	const struct store_ops *ops;
+	struct store_fence fence;
 	/* where objects are files, no '/' at the end; NULL if they are not files */
 	const char *directory;
 	bool grants; /* it makes grants */
@@ -199,6 +207,12 @@ struct store {
  */
 MUST_CHECK int store_open(struct store **out, const char *url, struct err *e);
 void store_free(struct store *s); /* NULL is fine */
+
+/* Before the first call from another thread. */
+void store_set_fence(struct store *s, const struct store_fence *fence);
+
+/* For back ends: once more right before the step that readers see, where a put takes long before it. */
+MUST_CHECK int store_check_fence(const struct store *s, struct err *e);
 
 /* Each checks the key, then calls the table's member of the same name. `out` may be NULL. Errors name the
  * call and the key. */

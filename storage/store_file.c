@@ -232,6 +232,8 @@ static int file_put(struct store *store, const struct store_put *put, struct sto
 	if (!rc)
 		rc = store_check_deadline(put->deadline_mono_ns, e);
 	if (!rc)
+		rc = store_check_fence(store, e);
+	if (!rc)
 		rc = temp_publish(folder, temp, leaf, put->flags, e);
 	if (rc) {
 		unlinkat(folder, temp, 0);

@@ -42,6 +42,7 @@ struct ingest_env {
 	ingest_check check;
 	bool needs_certificate; /* every agent must have one, of its host */
 	bool by_grants; /* agents put files into the store themselves, if they can */
+	bool is_replica; /* an aggregator that led before may still put a file that it had in its hands */
 };
 
 struct ingest_stats {

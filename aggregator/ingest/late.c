@@ -2,8 +2,8 @@
 /*
  * Files that come too late. A grant cannot be taken back: when an upload has failed, or the aggregator that made the
  * grant has ended, a file may still come as long as the grant lives. After that it is removed, unless it belongs to the
- * session by then. So is a file that the store did not remove when its upload had failed. The sessions to look at survive
- * a restart (late_list.h).
+ * session by then. So is a file that the store did not remove when its upload had failed, and one that a frozen leader had
+ * in its hands and put when it woke up. The sessions to look at survive a restart (late_list.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -133,7 +133,7 @@ void late_expect(struct ingest *in, const char *session, const char *run)
 
 void late_start(struct ingest *in)
 {
-	if (in->env.by_grants)
+	if (in->env.by_grants || in->env.is_replica)
 		late_new(in)->since_unix_ns = now_real_ns() - LOOK_BACK_NS;
 	late_list_each(in->env.spool, late_add, in);
 }

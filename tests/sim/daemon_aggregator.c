@@ -25,6 +25,19 @@ static int load(struct aggregator *agg, const char *dir, const struct daemon_opt
 	return rc;
 }
 
+/* As the lease tells (aggregator/replica.c). */
+static int check_leads(void *host, struct err *e)
+{
+	return host == sim.hosts[0] ? 0 : err_set(e, ERR_DENIED, "this aggregator leads no more");
+}
+
+static int fence(struct aggregator *agg, struct err *e)
+{
+	(void)e;
+	store_set_fence(agg->store.store, &(struct store_fence){ check_leads, sim.host });
+	return 0;
+}
+
 static int start(void **self, const char *dir, const struct daemon_opts *opts, struct loop *loop,
 		 struct err *e)
 {
@@ -32,8 +45,10 @@ static int start(void **self, const char *dir, const struct daemon_opts *opts, s
 	int rc = load(agg, dir, opts, e);
 
 	agg->loop = loop;
-	if (opts->n_aggregators > 1)
+	if (opts->n_aggregators > 1) {
 		agg->term = (uint64_t)sim.now_ns + 1; /* a later one is higher */
+		agg->store_opened = fence;
+	}
 	*self = agg;
 	return rc ? rc : aggregator_start(agg, e);
 }

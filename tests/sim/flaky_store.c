@@ -202,6 +202,14 @@ static int begin(struct err *e)
 	return 0;
 }
 
+/* As file:// does: the fence is asked right before what others see. */
+static int begin_change(const struct store *s, struct err *e)
+{
+	int rc = begin(e);
+
+	return rc ? rc : store_check_fence(s, e);
+}
+
 /* The answer of a call that is done. */
 static int end(int rc, struct err *e)
 {
@@ -221,7 +229,7 @@ static struct store *faults_of(struct store *s)
 static int timed_put(struct store *s, const struct store_put *put, struct store_stat *out,
 		     struct err *e)
 {
-	int rc = begin(e);
+	int rc = begin_change(s, e);
 
 	return rc ? rc : end(store_put(faults_of(s), put, out, e), e);
 }
@@ -251,7 +259,7 @@ static int timed_list(struct store *s, const struct store_list *list, struct err
 
 static int timed_remove(struct store *s, const char *key, int64_t deadline_mono_ns, struct err *e)
 {
-	int rc = begin(e);
+	int rc = begin_change(s, e);
 
 	return rc ? rc : end(store_remove(faults_of(s), key, deadline_mono_ns, e), e);
 }

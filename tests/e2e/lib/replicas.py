@@ -13,9 +13,10 @@ from lib.cluster import BIN, SLOW, free_port, wait_until
 
 LEASE_S = 3
 HOSTS = ("a", "b")
-# Makes its command's monotonic clocks and boot id those of another machine.
+# Makes its command's monotonic clocks and boot id those of another machine, and hides that the clocks are a namespace's.
 ELSEWHERE = ("unshare", "--mount", "--time", "--monotonic", "5000", "--boottime", "5000", "sh", "-c",
-             "echo another-machine > boot_id && mount --bind boot_id /proc/sys/kernel/random/boot_id && exec \"$@\"", "sh")
+             "echo another-machine > boot_id && mount --bind boot_id /proc/sys/kernel/random/boot_id && "
+             "mount --bind /dev/null /proc/$$/timens_offsets && exec \"$@\"", "sh")
 
 
 def can_be_elsewhere(folder):

@@ -32,7 +32,7 @@ static void pass(struct fleet *f, int64_t s)
 }
 
 /* What another aggregator would be that starts now. */
-static struct ingest *start_ingest(struct fleet *f, bool by_grants)
+static struct ingest *start_ingest(struct fleet *f, bool by_grants, bool is_replica)
 {
 	const struct ingest_env env = {
 		.loop = f->loop,
@@ -42,6 +42,7 @@ static struct ingest *start_ingest(struct fleet *f, bool by_grants)
 		.spool = f->spool,
 		.check = ingest_check_xspace,
 		.by_grants = by_grants,
+		.is_replica = is_replica,
 	};
 	struct ingest *in;
 	struct err e = { 0 };
@@ -83,11 +84,29 @@ static void test_start(bool by_grants)
 
 	fleet_start(&f, 0, 0);
 	leave_late_file(&f, key);
-	in = start_ingest(&f, by_grants);
+	in = start_ingest(&f, by_grants, false);
 	pass(&f, 710);
 	CHECK(fleet_has_key(&f, key)); /* a grant of the earlier run may still be good */
 	pass(&f, 20);
 	CHECK_EQ(fleet_has_key(&f, key), !by_grants);
+	ingest_free(in);
+	fleet_stop(&f);
+}
+
+/* A leader that was frozen puts what it had in its hands when it wakes up; its successor has ended the capture by then. */
+static void test_former_leader(void)
+{
+	char key[SESSION_KEY_BYTES];
+	struct ingest *in;
+	struct fleet f;
+
+	fleet_start(&f, 0, 0);
+	in = start_ingest(&f, false, true);
+	leave_late_file(&f, key);
+	pass(&f, 50);
+	CHECK(fleet_has_key(&f, key));
+	pass(&f, 20);
+	CHECK(!fleet_has_key(&f, key));
 	ingest_free(in);
 	fleet_stop(&f);
 }
@@ -104,7 +123,7 @@ static void test_list(void)
 	late_list_add(f.spool, FAILED, "");
 	late_list_add(f.spool, OTHER, "night/ly"); /* gone since */
 	CHECK_EQ(count_list(&f), 2);
-	in = start_ingest(&f, false);
+	in = start_ingest(&f, false, false);
 	pass(&f, 50);
 	CHECK(fleet_has_key(&f, key));
 	pass(&f, 20);
@@ -119,5 +138,6 @@ int main(void)
 	test_list();
 	test_start(true);
 	test_start(false);
+	test_former_leader();
 	return 0;
 }
