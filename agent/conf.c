@@ -26,11 +26,13 @@
 
 static const struct conf_field fields[] = {
 	CONF(struct agent_conf, host, NULL,
-	     "this host's name in sessions; unset: the system's host name"),
+	     "this host's name in sessions; unset: SLURMD_NODENAME, or the system's host name"),
 	CONF(struct agent_conf, aggregator, "127.0.0.1:7401",
 	     "host:port of the aggregator's gRPC; "
 	     "of several, with commas between, the leader is used"),
-	CONF(struct agent_conf, label, NULL, "KEY=VALUE to select this host by; may be repeated"),
+	CONF(struct agent_conf, label, NULL,
+	     "KEY=VALUE to select this host by; may be repeated; an agent in a job of Slurm has "
+	     "slurm_job and job, too"),
 	CONF(struct agent_conf, spool, "/var/tmp/tutti-agent",
 	     "directory for files that are not yet delivered"),
 	CONF(struct agent_conf, spool_limit_bytes, "8G", "largest size of the spool"),
@@ -90,11 +92,14 @@ const struct conf_table agent_conf_table = {
 
 static int default_host(struct agent_conf *conf, struct err *e)
 {
+	const char *node = getenv("SLURMD_NODENAME");
 	char name[256] = "";
 
 	if (conf->host && *conf->host)
 		return 0;
-	if (gethostname(name, sizeof(name) - 1))
+	if (node && *node)
+		snprintf(name, sizeof(name), "%s", node);
+	else if (gethostname(name, sizeof(name) - 1))
 		return err_errno(e, "this host's name (set one with --host)");
 	free(conf->host);
 	conf->host = xstrdup(name);
@@ -116,6 +121,34 @@ static int parse_max_cpu(struct agent_conf *conf, struct err *e)
 			       "max-cpu '%.40s': expected a part of one CPU from 0.01%% to 6400%%",
 			       text);
 	return 0;
+}
+
+static bool has_label(const struct agent_conf *conf, const char *key)
+{
+	size_t len = strlen(key);
+
+	for (size_t i = 0; i < conf->label.n; i++)
+		if (!strncmp(conf->label.items[i], key, len) && conf->label.items[i][len] == '=')
+			return true;
+	return false;
+}
+
+/* What srun says of its job, so that `tutti capture --job NAME` finds the hosts of one as it does in a cluster. */
+static void add_slurm_labels(struct agent_conf *conf)
+{
+	static const char *const labels[][2] = { { "slurm_job", "SLURM_JOB_ID" },
+						 { "job", "SLURM_JOB_NAME" } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(labels); i++) {
+		const char *value = getenv(labels[i][1]);
+		struct conf_list *list = &conf->label;
+
+		if (!value || !text_is_clean(value, LIMIT_LABEL_BYTES) ||
+		    has_label(conf, labels[i][0]) || list->n >= LIMIT_LABELS)
+			continue;
+		list->items = xrealloc(list->items, (list->n + 1) * sizeof(*list->items));
+		list->items[list->n++] = xasprintf("%s=%s", labels[i][0], value);
+	}
 }
 
 static int check_labels(const struct agent_conf *conf, struct err *e)
@@ -160,6 +193,7 @@ int agent_conf_finish(struct agent_conf *conf, struct err *e)
 {
 	int rc = default_host(conf, e);
 
+	add_slurm_labels(conf);
 	if (!rc)
 		rc = name_check_host(conf->host, e);
 	if (!rc)

@@ -161,6 +161,7 @@ struct file_sink {
 	size_t n_summed;
 	char hostname[NAME_FILE_BYTES];
 	uint32_t crc32;
+	struct known_processes processes;
 };
 
 static void sum_pending(struct file_sink *s)
@@ -271,9 +272,9 @@ static void add_environment(void *arg, struct xs_builder *b)
 
 static size_t add_process(void *arg, int64_t pid, struct xs_known out[XS_KNOWN_MOST])
 {
-	const struct assembly *a = ((const struct file_sink *)arg)->a;
+	struct file_sink *s = arg;
 
-	return assemble_process(a->pods, pid, out);
+	return assemble_process(&s->processes, s->a->pods, pid, out);
 }
 
 static void set_input(const struct assembly *a, size_t i, const struct time_map maps[2],
@@ -347,6 +348,7 @@ static int write_file(struct assembly *a, const struct xs_input *inputs, size_t 
 	if (close(file.fd) && !rc)
 		rc = err_errno(e, "writing %s", a->path);
 	free(file.pending);
+	known_processes_release(&file.processes);
 	a->events = counts.events;
 	a->bytes = file.bytes;
 	a->crc32 = file.crc32;

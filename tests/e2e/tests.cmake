@@ -33,6 +33,7 @@ if(NOT TUTTI_SANITIZE STREQUAL thread)	# real servers, which tests/servers.sh ma
 endif()
 e2e_test(pods "e2e")
 e2e_test(pod_planes "e2e")
+e2e_test(slurm "e2e")
 e2e_test(queue "e2e")
 e2e_test(windows "e2e")
 e2e_test(snapshot "e2e")

@@ -412,6 +412,8 @@ static int on_lines(void *arg)
 
 	if (*l->pod)
 		snprintf(p->title, sizeof(p->title), "%s (%s%s)", p->name, l->pod, l->rank);
+	else if (*l->rank)
+		snprintf(p->title, sizeof(p->title), "%s (%s)", p->name, l->rank + 1);
 	else
 		snprintf(p->title, sizeof(p->title), "%s", p->name);
 	rc = l->v->plane(l->arg, p);

@@ -30,7 +30,7 @@ struct lane_event {
 /* What exits want to know of a plane, its stats among it. */
 struct lanes_plane {
 	char name[1024];
-	char title[1200]; /* "/host:CPU [4711] (train-0 rank 3)": with the pod of its process */
+	char title[1200]; /* "/host:CPU [4711] (train-0 rank 3)": with its process's pod and rank */
 	bool is_device; /* "/device:..." */
 	bool has_process;
 	int64_t process_id; /* the stat `process_id` */

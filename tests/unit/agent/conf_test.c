@@ -155,9 +155,36 @@ static void test_listeners(void)
 	conf_release(&conf, &agent_conf_table);
 }
 
+static void test_slurm(void)
+{
+	struct agent_conf conf;
+	struct err e;
+
+	setenv("SLURM_JOB_ID", "4711", 1);
+	setenv("SLURM_JOB_NAME", "my-train", 1);
+	setenv("SLURMD_NODENAME", "node3", 1);
+	CHECK_OK(load(&conf, &e, NULL, NULL, NULL), e);
+	CHECK_STR(conf.host, "node3");
+	CHECK_EQ(conf.label.n, 2);
+	CHECK_STR(conf.label.items[0], "slurm_job=4711");
+	CHECK_STR(conf.label.items[1], "job=my-train");
+	conf_release(&conf, &agent_conf_table);
+	/* what was given stays, and what is no label is left out */
+	setenv("SLURM_JOB_ID", "47\x1b", 1);
+	CHECK_OK(load(&conf, &e, "--host=h", "--label=job=mine", "--label=jobs=x"), e);
+	CHECK_STR(conf.host, "h");
+	CHECK_EQ(conf.label.n, 2);
+	CHECK_STR(conf.label.items[0], "job=mine");
+	conf_release(&conf, &agent_conf_table);
+	unsetenv("SLURM_JOB_ID");
+	unsetenv("SLURM_JOB_NAME");
+	unsetenv("SLURMD_NODENAME");
+}
+
 int main(void)
 {
 	test_defaults();
+	test_slurm();
 	test_rings();
 	test_tracer_list();
 	test_drivers_flags();
