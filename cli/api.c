@@ -45,8 +45,10 @@ static int parse_answer(const struct buf *answer, const char *url, json_t **out,
 	struct err why;
 
 	if (parse_clean(out, buf_str(answer), answer->len, &why))
-		return err_set(e, ERR_PEER, "%s: the answer is %s; is this an aggregator?", url,
-			       why.msg);
+		return err_set(e, ERR_PEER,
+			       "%s: the answer is %s; is this an aggregator, and the port of its "
+			       "--http, 7400 unless it was changed?",
+			       url, why.msg);
 	return 0;
 }
 

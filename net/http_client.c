@@ -318,6 +318,17 @@ static void set_transport(struct transfer *t)
 
 /* ---- the end ---- */
 
+/* What may be wrong with a URL whose server hangs up. */
+static const char *hint_of_break(const char *url, CURLcode code, const char *why)
+{
+	if (strstr(why, "HTTP/2"))
+		return "; is that the port for gRPC? The aggregator's --http is 7400 unless it was "
+		       "changed";
+	if (code == CURLE_GOT_NOTHING && !strncmp(url, "http://", 7))
+		return "; if TLS is spoken there, use https://";
+	return "";
+}
+
 static int set_error(const struct transfer *t, CURLcode code)
 {
 	const char *url = t->call->url;
@@ -332,11 +343,18 @@ static int set_error(const struct transfer *t, CURLcode code)
 	case CURLE_COULDNT_RESOLVE_HOST:
 	case CURLE_COULDNT_RESOLVE_PROXY:
 		return err_set(t->e, ERR_CLOSED, "%s: %s; check the host's name", url, why);
+	case CURLE_SSL_CONNECT_ERROR:
+		return err_set(t->e, ERR_PEER,
+			       "%s: TLS failed (%s); if none is spoken there, use http://", url,
+			       why);
 	case CURLE_SEND_ERROR:
 	case CURLE_RECV_ERROR:
 	case CURLE_GOT_NOTHING:
 	case CURLE_PARTIAL_FILE:
-		return err_set(t->e, ERR_CLOSED, "%s: the connection broke (%s)", url, why);
+	case CURLE_HTTP2:
+	case CURLE_HTTP2_STREAM:
+		return err_set(t->e, ERR_CLOSED, "%s: the connection broke (%s)%s", url, why,
+			       hint_of_break(url, code, why));
 	case CURLE_OPERATION_TIMEDOUT:
 		return err_set(t->e, ERR_TIMEOUT, "%s: no complete answer in time (%s)", url, why);
 	case CURLE_PEER_FAILED_VERIFICATION:

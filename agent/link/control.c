@@ -140,9 +140,11 @@ static void end_link(struct control *c, const char *reason)
 static void on_closed(struct rpc_call *call, const struct rpc_status *st)
 {
 	struct control *c = rpc_arg(call);
-	char reason[256];
+	const char *hint = st->code == RPC_UNAVAILABLE ? dial_hint(&c->env, st->text) : NULL;
+	char reason[512];
 
-	snprintf(reason, sizeof(reason), "%s: %s", rpc_code_name(st->code), st->text);
+	snprintf(reason, sizeof(reason), "%s: %s%s%s%s", rpc_code_name(st->code), hint ? hint : "",
+		 hint ? " (" : "", st->text, hint ? ")" : "");
 	if (call == c->dropped_call) {
 		c->dropped_call = NULL;
 		return;

@@ -46,7 +46,7 @@ struct control {
 	int64_t leave_by_mono_ns;
 	loop_fn left;
 	void *left_arg;
-	char down_reason[256]; /* the last error of the link; "" before the first attempt failed */
+	char down_reason[400]; /* the last error of the link; "" before the first attempt failed */
 };
 
 /* ---- control_messages.c ---- */

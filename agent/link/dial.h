@@ -13,4 +13,7 @@ struct rpc_channel;
 MUST_CHECK int dial_aggregator(struct rpc_channel **out, const struct link_env *env,
 			       const char *lane, struct err *e);
 
+/* What is probably wrong with the address, by the text of a call's end; NULL where that is not known. */
+const char *dial_hint(const struct link_env *env, const char *text);
+
 #endif
