@@ -4,21 +4,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/now.h"
 #include "cli/api.h"
 #include "cli/cmd.h"
+#include "cli/table.h"
 
 struct conf {
 	struct api_conf api;
 	int64_t warn_above_ns;
+	char *output;
 };
 
 static const struct conf_field fields[] = { API_FIELDS(struct conf),
 					    CONF(struct conf, warn_above_ns, "1ms",
 						 "warn about larger bounds, with exit code 3"),
+					    LIST_OUTPUT_FIELD(struct conf),
 					    { 0 } };
 
-static void print_step(const json_t *s)
+static const char *const heads[] = { "HOST",   "OFFSET", "BOUND",  "GRADE",  "RATE",
+				     "JITTER", "RTT",	 "METHOD", "PROBES", NULL };
+
+static void note_step(struct table *t, const json_t *s)
 {
 	char when[25], width[16], by[16];
 	int64_t delta_ns = json_get_int(s, "delta_ns");
@@ -26,12 +33,12 @@ static void print_step(const json_t *s)
 	time_iso(json_get_int(s, "from_ns"), when);
 	human_time(json_get_int(s, "to_ns") - json_get_int(s, "from_ns"), width);
 	human_time(llabs(delta_ns), by);
-	printf("    %s at %s (within %s): %s%s\n", json_get_text(s, "kind"), when, width,
-	       delta_ns < 0 ? "-" : "+", by);
+	table_note(t, "%s at %s (within %s): %s%s", json_get_text(s, "kind"), when, width,
+		   delta_ns < 0 ? "-" : "+", by);
 }
 
 /* A clock that may have broken has no offset until probes tell whether it did. */
-static void print_suspected(const json_t *s)
+static void note_suspected(struct table *t, const json_t *s)
 {
 	char when[25], width[16], by[16], left[16];
 	int64_t from_ns = json_get_int(s, "from_ns"), to_ns = json_get_int(s, "to_ns");
@@ -41,58 +48,73 @@ static void print_suspected(const json_t *s)
 	human_time(to_ns - from_ns, width);
 	human_time(llabs(delta_ns), by);
 	human_time(json_get_int(s, "known_ns") - to_ns, left);
-	printf("    %s suspected at %s (within %s): %s%s or more; known for sure %s later, if "
-	       "probes are answered\n",
-	       json_get_text(s, "kind"), when, width, delta_ns < 0 ? "-" : "+", by, left);
+	table_note(t,
+		   "%s suspected at %s (within %s): %s%s or more; known for sure %s later, if "
+		   "probes are answered",
+		   json_get_text(s, "kind"), when, width, delta_ns < 0 ? "-" : "+", by, left);
 }
 
-static void print_calibrated(const json_t *clock)
-{
-	char bound[16], rtt[16], jitter[16], rate[24] = "unknown";
-
-	human_time(json_get_int(clock, "bound_ns"), bound);
-	human_time(json_get_int(clock, "rtt_min_ns"), rtt);
-	human_time(json_get_int(clock, "jitter_ns"), jitter);
-	if (json_object_get(clock, "rate_ppb"))
-		snprintf(rate, sizeof(rate), "%+.3f",
-			 (double)json_get_int(clock, "rate_ppb") / 1000);
-	printf(" %+17.9f  +-%-9s %-5s %9s  %-9s %-9s %-10s %6" PRId64 "\n",
-	       (double)json_get_int(clock, "offset_ns") / (double)NS_PER_S, bound,
-	       json_get_text(clock, "grade"), rate, jitter, rtt, json_get_text(clock, "method"),
-	       json_get_int(clock, "probes"));
-}
-
-/* Without a connection only the quality of the wall clock is known. */
-static void print_uncalibrated(const json_t *host, const json_t *clock)
+static void note_wall_clock(struct table *t, const json_t *clock)
 {
 	char error[16];
 
 	human_time(json_get_int(clock, "wall_error_ns"), error);
-	printf(" not calibrated");
-	if (strcmp(json_get_text(host, "state"), "connected"))
-		printf(": not connected\n");
-	else if (json_object_get(clock, "suspected"))
-		printf(": it may have broken\n");
-	else if (json_get_bool(clock, "wall_synced"))
-		printf("; its wall clock is steered, within %s of UTC\n", error);
+	if (json_get_bool(clock, "wall_synced"))
+		table_note(t, "its wall clock is steered, within %s of UTC", error);
 	else
-		printf("; no program is known to steer its wall clock\n");
+		table_note(t, "no program is known to steer its wall clock");
 }
 
-static void print_host(const json_t *host)
+static void add_calibrated(struct table *t, const json_t *clock)
+{
+	char bound[16], rtt[16], jitter[16];
+
+	human_time(json_get_int(clock, "bound_ns"), bound);
+	human_time(json_get_int(clock, "rtt_min_ns"), rtt);
+	human_time(json_get_int(clock, "jitter_ns"), jitter);
+	table_cell(t, "%+.9f s", (double)json_get_int(clock, "offset_ns") / (double)NS_PER_S);
+	table_cell(t, "+-%s", bound);
+	table_cell(t, "%s", json_get_text(clock, "grade"));
+	if (json_object_get(clock, "rate_ppb"))
+		table_cell(t, "%+.3f ppm", (double)json_get_int(clock, "rate_ppb") / 1000);
+	else
+		table_cell(t, "unknown");
+	table_cell(t, "%s", jitter);
+	table_cell(t, "%s", rtt);
+	table_cell(t, "%s", json_get_text(clock, "method"));
+	table_cell(t, "%" PRId64, json_get_int(clock, "probes"));
+}
+
+/* Without a connection only the quality of the wall clock is known. */
+static void add_uncalibrated(struct table *t, const json_t *host, const json_t *clock)
+{
+	for (size_t i = 1; i < ARRAY_SIZE(heads) - 1; i++)
+		table_cell(t, "%s", "");
+	if (strcmp(json_get_text(host, "state"), "connected"))
+		table_note(t, "not calibrated: not connected");
+	else if (json_object_get(clock, "suspected"))
+		table_note(t, "not calibrated: it may have broken");
+	else
+		table_note(t, "not calibrated");
+}
+
+static void add_host(struct table *t, const json_t *host, enum list_form form)
 {
 	const json_t *clock = json_object_get(host, "clock");
+	bool is_calibrated = json_get_bool(clock, "calibrated");
 	const json_t *step;
 	size_t i;
 
-	printf("%-20s", json_get_text(host, "host"));
-	if (json_get_bool(clock, "calibrated"))
-		print_calibrated(clock);
+	table_cell(t, "%s", json_get_text(host, "host"));
+	if (is_calibrated)
+		add_calibrated(t, clock);
 	else
-		print_uncalibrated(host, clock);
-	json_array_foreach(json_object_get(clock, "steps"), i, step) print_step(step);
+		add_uncalibrated(t, host, clock);
+	if (!is_calibrated || form == LIST_WIDE)
+		note_wall_clock(t, clock);
+	json_array_foreach(json_object_get(clock, "steps"), i, step) note_step(t, step);
 	if (json_object_get(clock, "suspected"))
-		print_suspected(json_object_get(clock, "suspected"));
+		note_suspected(t, json_object_get(clock, "suspected"));
 }
 
 /* Whether the host's clock is within the limit; prints a warning if not. */
@@ -131,19 +153,33 @@ static int keep_host(json_t *doc, const char *name, struct err *e)
 	return i ? 0 : err_set(e, ERR_NOT_FOUND, "no host %s", name);
 }
 
-static int report(const struct conf *conf, const json_t *doc)
+static void print_hosts(const json_t *hosts, enum list_form form)
+{
+	struct table *t = table_new(heads);
+	const json_t *host;
+	size_t i;
+
+	json_array_foreach(hosts, i, host)
+	{
+		if (form == LIST_NAME)
+			puts(json_get_text(host, "host"));
+		else
+			add_host(t, host, form);
+	}
+	table_print(t, stdout);
+	table_free(t);
+}
+
+static int report(const struct conf *conf, enum list_form form, const json_t *doc)
 {
 	const json_t *host, *hosts = json_object_get(doc, "hosts");
 	int code = EXIT_ALL;
 	size_t i;
 
-	if (conf->api.json) {
+	if (form == LIST_JSON)
 		api_print(doc);
-	} else {
-		printf("%-20s %17s  %-11s %-5s %9s  %-9s %-9s %-10s %6s\n", "host", "offset s",
-		       "bound", "grade", "rate ppm", "jitter", "rtt", "method", "probes");
-		json_array_foreach(hosts, i, host) print_host(host);
-	}
+	else
+		print_hosts(hosts, form);
 	fflush(stdout);
 	json_array_foreach(hosts, i, host)
 	{
@@ -156,13 +192,16 @@ static int report(const struct conf *conf, const json_t *doc)
 static int run(const void *arg, int argc, char **argv, struct err *e)
 {
 	const struct conf *conf = arg;
+	enum list_form form;
 	json_t *doc = NULL;
-	int rc = api_call(&conf->api, "GET", "/api/v1/hosts", NULL, &doc, e);
+	int rc = list_form_parse(conf->output, conf->api.json, &form, e);
 
+	if (!rc)
+		rc = api_call(&conf->api, "GET", "/api/v1/hosts", NULL, &doc, e);
 	if (!rc && argc)
 		rc = keep_host(doc, argv[0], e);
 	if (!rc)
-		rc = report(conf, doc);
+		rc = report(conf, form, doc);
 	json_decref(doc);
 	return rc;
 }
@@ -171,7 +210,8 @@ const struct cmd cmd_clock = {
 	.name = "clock",
 	.args = "[HOST]",
 	.max_args = 1,
-	.summary = "print the offsets of hosts' clocks and their bounds",
+	.summary = "print the offsets of hosts' clocks and their bounds; -o wide: their wall "
+		   "clocks, too",
 	.fields = fields,
 	.conf_size = sizeof(struct conf),
 	.run = run,

@@ -113,7 +113,11 @@ def test_clock_verb():
         assert clock["grade"] in "ABCD" and clock["rtt_min_ns"] > 0, clock
         assert clock["method"] in ("udp-kernel", "udp-user"), clock
         _, text = c.tutti("clock", check=0)
-        assert "host-0" in text and "host-1" in text and clock["method"] in text, text
+        head, *rows = text.splitlines()
+        assert head.split() == ["HOST", "OFFSET", "BOUND", "GRADE", "RATE", "JITTER", "RTT", "METHOD", "PROBES"], head
+        assert [r.split()[0] for r in rows] == ["host-0", "host-1"] and all(r[head.index("METHOD"):].startswith("udp-") for r in rows), text
+        assert c.tutti("clock", "-o", "name", check=0)[1].split() == ["host-0", "host-1"]
+        assert c.tutti("clock", "-o", "wide", check=0)[1].count("wall clock") == 2
         c.tutti("clock", "--warn-above", "1ns", check=3)
         assert c.stderr.count("warning: host-") == 2, c.stderr
         c.tutti("clock", "no-such-host", check=1)
