@@ -90,8 +90,19 @@ def test_hosts():
         job = ("--pid", "71") if check.startswith("job.") else ()
         expect(what, doctor("--root", host(broken), "--local-socket", "", *job)[0], check, words, only=what != "no /proc")
     root = host({})
-    small = ["unshare", "-m", "sh", "-c", f"mount -t tmpfs -o size=1m tmpfs {root}/var/tmp && exec \"$@\"", "sh"]
-    expect("a full disk", doctor("--root", root, "--local-socket", "", prefix=small)[0], "disk.spool", "another disk")
+
+    def mounted(options, folder):
+        return ["unshare", "-m", "sh", "-c", f"mount -t tmpfs -o {options} tmpfs {root}/{folder} && exec \"$@\"", "sh"]
+    for what, prefix, check, words in (
+            ("a full disk", mounted("size=1m", "var/tmp"), "disk.spool", "another disk"),
+            ("a disk that is nearly full", mounted("size=200m", "var/tmp"), "disk.spool", "a capture of a minute may take more"),
+            ("little shared memory", mounted("size=4m", "dev/shm"), "disk.shm", "remount,size=1G")):
+        expect(what, doctor("--root", root, "--local-socket", "", prefix=prefix)[0], check, words)
+    found = doctor("--root", root, "--local-socket", "", "--store", f"file://{root}/var/tmp", prefix=mounted("ro,size=2g", "var/tmp"))[0]
+    bad = sorted(name for name in wrong(found) if name.startswith("store."))
+    assert bad and "docs/storage.md" in found[bad[0]]["fix"], found
+    print(f"     a store without the right to write: {', '.join(bad)}")
+    expect("a socket's name that is none", doctor("--root", root, "--local-socket", "tcp://127.0.0.1:1")[0], "agent.socket", "ipc:///run/tutti/agent.ipc")
 
 
 class Server:
@@ -180,6 +191,28 @@ def test_live():
         wait_until("the agent without rights", lambda: pathlib.Path(c.sockets["host-b"].removeprefix("ipc://")).exists())
         bare = doctor("--root", root, "--local-socket", c.sockets["host-b"], "--server", c.url)[0]
         expect("an agent without rights", bare, "tracer.cpu", "PERFMON", only=False)
+        pathlib.Path(c.sockets["host-a"].removeprefix("ipc://")).chmod(0o600)
+        c.dir.chmod(0o755)
+        other_user = ["env", "-u", "HOME", "setpriv", "--reuid", "65533", "--clear-groups", "--"]
+        expect("another user's socket", doctor("--root", root, "--local-socket", c.sockets["host-a"], prefix=other_user)[0], "agent.socket", "run this as root", only=False)
+
+        gpu = host({"proc/driver/nvidia/version": "550\n"})
+        c.agent("host-c", "--tracers", "metrics,nvml")
+        wait_until("its socket", lambda: pathlib.Path(c.sockets["host-c"].removeprefix("ipc://")).exists())
+        expect("an agent without the driver's library", doctor("--root", gpu, "--local-socket", c.sockets["host-c"], "--server", c.url)[0],
+               "gpu.nvml", "overlays/gpu", only=False)
+
+        other = c.dir / "tutti-agent"
+        version = subprocess.run([BIN / "tutti", "--version"], capture_output=True, text=True, check=True).stdout.split()[1].encode()
+        other.write_bytes((BIN / "tutti-agent").read_bytes().replace(version + b"\0", b"9" + version[1:] + b"\0"))
+        other.chmod(0o755)
+        socket_url = f"ipc://{c.dir}/other.ipc"
+        c.start("host-d", [other, "--host", "host-d", "--aggregator", f"127.0.0.1:{free_port()}", "--spool", c.dir / "d-spool", "--local-socket", socket_url,
+                           "--tracers", "metrics"])
+        wait_until("its socket", lambda: (c.dir / "other.ipc").exists())
+        found = doctor("--root", root, "--local-socket", socket_url, "--server", c.url)[0]
+        expect("an agent of another version here", found, "agent.version", "one version everywhere", only=False)
+        expect("a clock that was never measured", found, "agent.clock", "port 7403", only=False)
         c.kill("aggregator")
         wait_until("the loss", lambda: "agent.link" in wrong(doctor(*well)[0]))
         found = doctor(*well)[0]

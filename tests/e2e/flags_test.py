@@ -110,6 +110,8 @@ def test_lists():
         assert sorted(c.tutti("hosts", "-o", "name", check=0)[1].split()) == ["a-host-with-a-longer-name", "host-a"]
         assert "tracer " in c.tutti("hosts", "-o", "wide", check=0)[1]
         c.tutti("capture", "-d", "100ms", "-H", "host-a", check=0)
+        head, row = c.tutti("sessions", check=0)[1].splitlines()
+        assert head.split()[:3] == ["SESSION", "RUN", "DURATION"] and row.index("100 ms") == head.index("DURATION"), (head, row)
         session = c.tutti("sessions", "-o", "name", check=0)[1].strip()
         assert c.tutti("sessions", "-o", "json", check=0)[1]["sessions"][0]["session"] == session
         assert c.tutti("--json", "sessions", check=0)[1]["sessions"][0]["hosts"] == 1

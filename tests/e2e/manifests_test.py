@@ -148,7 +148,38 @@ def check_aggregator(objects, overlay):
     else:
         assert "--http=127.0.0.1:7400" in container["args"] and not more
     check_services(objects)
+    check_disruptions(objects)
+    check_overlay(objects, overlay)
     assert bool(o["spec"].get("volumeClaimTemplates")) == (overlay not in ("overlays/bucket", "overlays/dev", PAIR))
+
+
+def check_disruptions(objects):
+    """A drain moves the aggregator, and never both of two at once."""
+    spec = objects["PodDisruptionBudget", "tutti-aggregator"]["spec"]
+    labels = objects["StatefulSet", "tutti-aggregator"]["spec"]["template"]["metadata"]["labels"]
+    assert spec["maxUnavailable"] == 1 and spec["selector"]["matchLabels"].items() <= labels.items(), spec
+
+
+def check_overlay(objects, overlay):
+    """What each overlay is there for, as far as no other check has it."""
+    aggregator, agent = (objects[o]["spec"]["template"]["spec"] for o in (("StatefulSet", "tutti-aggregator"), ("DaemonSet", "tutti-agent")))
+    [container], [of_agent] = aggregator["containers"], agent["containers"]
+    environment = {v["name"]: v["value"] for v in container["env"] if "value" in v}
+    store = next(v for v in [*aggregator["volumes"], {"name": "store", "claim": True}] if v["name"] == "store")
+    pull = {c.get("imagePullPolicy") for c in (container, of_agent)}
+    assert pull == ({"Never"} if overlay == "overlays/dev" else {None}), pull
+    if overlay in ("overlays/bucket", PAIR):  # the URL decides which kind: docs/storage.md
+        assert environment["TUTTI_STORE"] == "s3://BUCKET/tutti" and "emptyDir" in store, (environment, store)
+        assert container["envFrom"] == [{"secretRef": {"name": "tutti-store", "optional": True}}]
+    else:
+        assert environment["TUTTI_STORE"] == "file:///var/lib/tutti" and "envFrom" not in container, environment
+        assert ("emptyDir" in store) == (overlay == "overlays/dev"), store
+    gpu = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "utility"} if overlay == "overlays/gpu" else {}
+    assert {v["name"]: v["value"] for v in of_agent["env"] if v["name"].startswith("NVIDIA")} == gpu
+    assert agent["nodeSelector"] == {"kubernetes.io/os": "linux", **({"nvidia.com/gpu.present": "true"} if gpu else {})}
+    oidc = {a.split("=")[0] for a in container["args"] if a.startswith("--oidc")}
+    assert oidc == ({"--oidc-issuer", "--oidc-audience", "--oidc-grant"} if overlay == "overlays/oidc" else set()), oidc
+    assert (("ServiceMonitor", "tutti-aggregator") in objects) == (overlay == "overlays/monitor")
 
 
 def check_services(objects):
@@ -192,7 +223,8 @@ def check_rights(objects, overlay):
         if kind == "ServiceAccount":
             assert objects[kind, name]["automountServiceAccountToken"] is False
     assert "ingress" not in objects["NetworkPolicy", "tutti-agent"]["spec"], "nothing has to reach an agent"
-    assert objects["Namespace", "tutti"]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"
+    assert objects["Namespace", "tutti"]["metadata"]["labels"].items() >= {f"pod-security.kubernetes.io/{mode}": level for mode, level in
+                                                                           (("enforce", "privileged"), ("audit", "restricted"), ("warn", "restricted"))}.items()
 
 
 def check_refusals(schema, objects):

@@ -58,6 +58,23 @@ def test_pages_and_changes():
     api.close()
 
 
+def test_bookmarks():
+    """Pods are quiet while all else changes: a watch begins where the last bookmark was, so that nothing is listed again."""
+    api = FakeKubernetes(watch_s=0.3)
+    api.put(pod("p", "n"))
+    with Cluster() as c:
+        start(c, api)
+        wait_pods(c, "the pod", ["p"])
+        for _ in range(3):
+            api.pass_by(100)
+            wait_until("a watch from a bookmark on", lambda: int(api.watches()[-1]["resourceVersion"]) == api.version)
+            api.oldest = api.version
+        api.put(pod("later", "n"))
+        wait_pods(c, "a new pod", ["p", "later"])
+        assert len([q for q in api.requests if "limit" in q]) == 1, api.requests
+    api.close()
+
+
 def test_faults():
     """After each fault, everything that happened meanwhile is known, and what is gone is not."""
     api = FakeKubernetes(watch_s=0.3)
@@ -111,6 +128,12 @@ def test_capture_by_job():
         head, *rows = c.tutti("pods", "job=train", check=0)[1].splitlines()
         assert head.split() == ["NAMESPACE", "POD", "PHASE", "JOB", "RANK", "NODE", "HOST"], head
         assert [r.split()[1::5] for r in rows] == [["train-0", "host-a"], ["train-1", "host-b"], ["train-2", "host-c"]], rows
+        assert c.tutti("pods", "job=train", "-o", "name", check=0)[1].split() == ["train-0", "train-1", "train-2"]
+        assert "main" in c.tutti("pods", "job=train", "-o", "wide", check=0)[1]
+        head, *rows = c.tutti("jobs", check=0)[1].splitlines()
+        assert head.split() == ["NAMESPACE", "JOB", "KIND", "PODS", "RUNNING", "CONNECTED"], head
+        assert ["jobs", "train", "Job", "3", "3", "3"] in [r.split() for r in rows], rows
+        assert {"train", "other"} <= set(c.tutti("jobs", "-o", "name", check=0)[1].split())
         wide = c.tutti("hosts", "-o", "wide", check=0)[1]
         assert "pod jobs/train-1, job train, rank 1" in wide and "pod jobs/quiet" in wide, wide
         doc = c.tutti("capture", "--job", "train", "--ranks", "0-1", "-d", "200ms", "--json", check=0)[1]
@@ -184,4 +207,4 @@ def test_events():
 
 
 if __name__ == "__main__":
-    main(test_off, test_pages_and_changes, test_faults, test_wrong_token, test_capture_by_job, test_pods_of_a_session, test_events)
+    main(test_off, test_pages_and_changes, test_bookmarks, test_faults, test_wrong_token, test_capture_by_job, test_pods_of_a_session, test_events)

@@ -39,6 +39,7 @@ class FakeKubernetes:
         self.token, self.bookmark_s, self.watch_s = token, bookmark_s, watch_s
         self.lock = threading.Condition()
         self.pods, self.log, self.version = {}, [], 100
+        self.oldest = 0  # what changed before this version is forgotten
         self.faults, self.requests, self.events = [], [], []
         self.snapshots = {}  # listings that were begun, by their version
         api = self
@@ -84,6 +85,12 @@ class FakeKubernetes:
 
     def delete(self, doc):
         self._change("DELETED", doc)
+
+    def pass_by(self, n):
+        """So many changes of other things than pods."""
+        with self.lock:
+            self.version += n
+            self.lock.notify_all()
 
     def watches(self):
         return [q for q in self.requests if "watch" in q]
@@ -149,6 +156,8 @@ class FakeKubernetes:
 
     def watch(self, h, query):
         since, end = int(query["resourceVersion"]), time.monotonic() + self.watch_s
+        if since < self.oldest:
+            return self.refuse(h, 410, "too old resource version")
         h.send_response(200)
         h.send_header("Content-Type", "application/json")
         h.send_header("Connection", "close")
@@ -158,10 +167,10 @@ class FakeKubernetes:
             fault = self.take_fault("gone", "cut", "garbage")
             if fault == "gone":
                 h.wfile.write(json.dumps({"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version"}}).encode() + b"\n")
-                return
+                return None
             if fault:
                 h.wfile.write(b'{"type":"ADDED","object":{"meta' + (b"" if fault == "cut" else b'\n{}[\n'))
-                return
+                return None
             while time.monotonic() < end:
                 with self.lock:
                     self.lock.wait(self.bookmark_s)
@@ -170,9 +179,10 @@ class FakeKubernetes:
                 for v, kind, doc in new:
                     h.wfile.write(json.dumps({"type": kind, "object": doc}).encode() + b"\n")
                     since = v
-                if not new:
+                if not new and query.get("allowWatchBookmarks") == "true":
                     since = max(since, version)
                     h.wfile.write(json.dumps({"type": "BOOKMARK", "object": {"kind": "Pod", "metadata": {"resourceVersion": str(since)}}}).encode() + b"\n")
                 h.wfile.flush()
         except OSError:
             pass  # the client has gone
+        return None

@@ -16,7 +16,7 @@ static const char *wrong(const char *text)
 
 static void test_errors(void)
 {
-	char long_key[80], long_value[300];
+	char long_key[400], long_value[300];
 
 	CHECK_STR(wrong("a,,b"), "selector, character 3: a name, or label=value, is missing here");
 	CHECK_STR(wrong("a,=b"), "selector, character 3: no label before '='");
@@ -41,16 +41,31 @@ static void test_errors(void)
 	memset(long_key, 'k', sizeof(long_key));
 	memcpy(long_key + 64, "=v", 3);
 	CHECK_STR(wrong(long_key), "selector, character 1: a label's key has at most 63 bytes");
+	memset(long_key, 'k', sizeof(long_key));
+	memcpy(long_key + 254, "/k=v", 5);
+	CHECK_STR(wrong(long_key),
+		  "selector, character 1: a label's key has at most 253 bytes before the '/'");
+	memset(long_key, 'k', sizeof(long_key));
+	memcpy(long_key + 253, "/", 1);
+	memcpy(long_key + 254 + 64, "=v", 3);
+	CHECK_STR(wrong(long_key),
+		  "selector, character 1: a label's key has at most 63 bytes behind the '/'");
 	memset(long_value, 'v', sizeof(long_value));
 	memcpy(long_value, "k=", 2);
 	long_value[sizeof(long_value) - 1] = '\0';
 	CHECK_STR(wrong(long_value), "selector, character 3: a value of more than 256 bytes");
 }
 
+#define K63	    "abcdefghijklmnopqrstuvwxyz-abcdefghijklmnopqrstuvwxyz.012345678"
+#define LONGEST_KEY K63 K63 K63 K63 "a/" K63
+
 /* Terms about ranks and labels with a prefix, on something that has them. */
 static const char *get_rank(const void *arg, enum selector_key key, const char *label)
 {
-	return key == SELECTOR_RANK ? arg : !strcmp(label, "example.com/app") ? "web" : NULL;
+	return key == SELECTOR_RANK		   ? arg
+	       : !strcmp(label, "example.com/app") ? "web"
+	       : !strcmp(label, LONGEST_KEY)	   ? K63
+						   : NULL;
 }
 
 static bool matches(const char *text, const char *rank)
@@ -73,6 +88,9 @@ static void test_subject(void)
 	CHECK(!matches("rank=0", "") && !matches("rank=0", NULL) && matches("!rank=0", NULL));
 	CHECK(matches("rank in (0-1, 12)", "12") && !matches("rank notin (0-1,12)", "1"));
 	CHECK(matches("example.com/app=w?b,h", "1") && !matches("example.com/app=web,g", "1"));
+	/* as long as Kubernetes has them */
+	CHECK(matches(LONGEST_KEY "=" K63, "1") && matches(LONGEST_KEY " in (x," K63 ")", "1"));
+	CHECK(!matches(LONGEST_KEY "=" K63 "x", "1"));
 	CHECK(selector_glob_matches("a*b*c", "aXbbYc") && !selector_glob_matches("a*b", "abc"));
 	CHECK(selector_glob_matches("*", "") && !selector_glob_matches("?", ""));
 }

@@ -134,8 +134,23 @@ static void test_pod(void)
 	CHECK(!read_pod("[]"));
 }
 
+#define K63	    "abcdefghijklmnopqrstuvwxyz-abcdefghijklmnopqrstuvwxyz.012345678"
+#define LONGEST_KEY K63 K63 K63 K63 "a/" K63
+
+/* Labels as long as Kubernetes has them are kept. */
+static void test_longest_label(void)
+{
+	struct pod *p = read_pod("{'metadata': {'uid': 'a', 'name': 'p', 'namespace': 'n', "
+				 "'labels': {'" LONGEST_KEY "': '" K63 "'}}}");
+
+	CHECK_EQ(strlen(LONGEST_KEY), 253 + 1 + 63);
+	CHECK_STR(pod_label(p, LONGEST_KEY), K63);
+	pod_unref(p);
+}
+
 int main(void)
 {
+	test_longest_label();
 	test_systems();
 	test_pod();
 	return 0;
