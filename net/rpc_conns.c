@@ -273,6 +273,7 @@ static void look_at(struct rpc_conns *cs, int64_t at_ns)
 /* list_calls() comes late so that it includes calls that were admitted while descriptors were collected. */
 static bool judge(struct rpc_conns *cs)
 {
+	rpc_guests_counted(cs->server, cs->n_seen);
 	list_calls(cs);
 	remember(cs);
 	mark_calls(cs);

@@ -19,12 +19,27 @@
 
 #define QUOTA_BYTES	     ((size_t)34 << 20)
 #define QUOTA_ADMITTED_BYTES ((size_t)16 << 10) /* added to the quota for each admitted call */
+/* Added for each connection of a server with TLS: core counts two buffers of 8 kB, which it has as long as the connection. */
+#define QUOTA_TLS_BYTES ((size_t)20 << 10)
+#define TLS_MORE	4096 /* connections that may have come since they were counted */
 
 #define LOG_EVERY_NS (10 * NS_PER_S)
 
 static void set_quota(struct rpc_server *s)
 {
-	grpc_resource_quota_resize(s->quota, QUOTA_BYTES + s->n_admitted * QUOTA_ADMITTED_BYTES);
+	size_t bytes = QUOTA_BYTES + s->n_admitted * QUOTA_ADMITTED_BYTES, connections;
+
+	if (s->has_tls) {
+		connections = s->n_connections > s->n_admitted ? s->n_connections : s->n_admitted;
+		bytes += (connections + TLS_MORE) * QUOTA_TLS_BYTES;
+	}
+	grpc_resource_quota_resize(s->quota, bytes);
+}
+
+void rpc_guests_counted(struct rpc_server *s, size_t n_connections)
+{
+	s->n_connections = n_connections;
+	set_quota(s);
 }
 
 void rpc_guests_start(struct rpc_server *s)

@@ -255,6 +255,8 @@ struct rpc_server {
 	struct peers *guests; /* the calls of guests, by address */
 	grpc_resource_quota *quota; /* of received bytes that belong to no whole message yet */
 	size_t n_admitted;
+	bool has_tls;
+	size_t n_connections; /* at the latest look (rpc_conns.c) */
 	size_t n_awaited; /* guests that sent no whole message yet */
 	struct rpc_conns *conns;
 	int64_t refused_logged_ns;
@@ -280,6 +282,8 @@ bool rpc_identity_admits(struct rpc_call *c, const struct rpc_method *m);
 
 void rpc_guests_start(struct rpc_server *s);
 void rpc_guests_stop(struct rpc_server *s);
+/* So many connections the server has now. */
+void rpc_guests_counted(struct rpc_server *s, size_t n_connections);
 
 /* Whether a peer's address is banned; the server is guarded. */
 bool rpc_guest_is_banned(const struct rpc_server *s, const char *peer);

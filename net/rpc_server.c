@@ -292,6 +292,7 @@ int rpc_server_new(struct rpc_server **out, struct rpc *r, const struct rpc_serv
 
 	s->rpc = r;
 	s->serving = true;
+	s->has_tls = opts->tls;
 	s->verifier = opts->tls ? opts->tls->verifier : NULL;
 	s->open_methods = opts->open_methods;
 	s->max_message_bytes = opts->max_message_bytes ? opts->max_message_bytes
