@@ -9,7 +9,8 @@
 #   tests/cluster.sh --down             takes it down
 #
 # PARTs, all by default: overlays (each as the API server takes it), dev (rights, people, jobs), rolling (updates under captures), enrol
-# (certificates by pods' tokens), http (ports of the overlays that open HTTP), replicas (two aggregators), chart (helm install).
+# (certificates by pods' tokens), joins (a thousand of them at once), http (ports of the overlays that open HTTP), replicas (two aggregators),
+# chart (helm install).
 #
 # Needs root, the packages containerd, runc and containernetworking-plugins, and nothing else that opens /run/tutti/agent.ipc: the agents'
 # pods mount this machine's /run/tutti, and leave nothing in /var/lib/tutti-node.

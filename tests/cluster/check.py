@@ -6,13 +6,14 @@ import chart
 import dev
 import enrol
 import http_ports
+import joins
 import overlays
 import replicas
 import rolling
 from bed import say
 
-PARTS = {"overlays": overlays.check, "dev": dev.check, "rolling": rolling.check, "enrol": enrol.check, "http": http_ports.check, "replicas": replicas.check,
-         "chart": chart.check}
+PARTS = {"overlays": overlays.check, "dev": dev.check, "rolling": rolling.check, "enrol": enrol.check, "joins": joins.check,
+         "http": http_ports.check, "replicas": replicas.check, "chart": chart.check}
 
 if __name__ == "__main__":
     for name in sys.argv[3:] or PARTS:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Agents that enrol all at once: scale_joins TARGET CA.CRT COUNT. Each has a key, a connection and a token of its own,
- * NAME.secret, and asks for the certificate of NAME, node-00000 and so on. Prints the seconds until the last one has it, and how
- * many have; the keys were made before.
+ * Agents that enrol all at once: scale_joins TARGET CA.CRT TOKENS. Each has a key, a connection and a line "HOST TOKEN" of the file
+ * TOKENS, and asks for the certificate of HOST. Prints the seconds until the last one has it, and how many have; the keys were
+ * made before.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,15 +30,12 @@ struct host {
 	size_t len;
 };
 
-static void prepare(struct host *h, size_t i)
+static void prepare(struct host *h, char *name, char *token)
 {
 	Tutti__V1__EnrolRequest m = TUTTI__V1__ENROL_REQUEST__INIT;
 	struct buf key = BUF_INIT, der = BUF_INIT;
-	char name[32], token[64];
 	struct err e;
 
-	snprintf(name, sizeof(name), "node-%05zu", i);
-	snprintf(token, sizeof(token), "%s.secret-of-a-pod", name);
 	if (cert_make_key(&key, &e) || cert_make_request(buf_str(&key), name, &der, &e)) {
 		fprintf(stderr, "%s\n", e.msg);
 		exit(1);
@@ -51,6 +48,25 @@ static void prepare(struct host *h, size_t i)
 	tutti__v1__enrol_request__pack(&m, h->request);
 	buf_release(&key);
 	buf_release(&der);
+}
+
+static struct host *read_hosts(const char *path, struct joins *j)
+{
+	FILE *f = fopen(path, "re");
+	char name[128], token[8192];
+	struct host *hosts = NULL;
+
+	if (!f) {
+		perror(path);
+		exit(1);
+	}
+	while (fscanf(f, "%127s %8191s", name, token) == 2) {
+		hosts = xrealloc(hosts, (j->n + 1) * sizeof(*hosts));
+		hosts[j->n] = (struct host){ .joins = j };
+		prepare(&hosts[j->n++], name, token);
+	}
+	fclose(f);
+	return hosts;
 }
 
 static void on_reply(void *arg, const struct rpc_status *st, const struct rpc_msg *msg)
@@ -88,15 +104,10 @@ int main(int argc, char **argv)
 	int64_t begin_ns;
 
 	if (argc != 4) {
-		fprintf(stderr, "usage: scale_joins TARGET CA.CRT COUNT\n");
+		fprintf(stderr, "usage: scale_joins TARGET CA.CRT TOKENS\n");
 		return 2;
 	}
-	joins.n = strtoul(argv[3], NULL, 10);
-	hosts = xcalloc(joins.n, sizeof(*hosts));
-	for (size_t i = 0; i < joins.n; i++) {
-		hosts[i].joins = &joins;
-		prepare(&hosts[i], i);
-	}
+	hosts = read_hosts(argv[3], &joins);
 	if (loop_new(&loop, 1, &e) || rpc_new(&rpc, loop, &e)) {
 		fprintf(stderr, "%s\n", e.msg);
 		return 1;

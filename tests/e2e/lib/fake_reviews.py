@@ -22,6 +22,7 @@ class FakeReviews:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = -1  # an answer is one segment: two wait for each other's acknowledgement, 40 ms
 
             def do_GET(self):
                 api.handle(self, None)
