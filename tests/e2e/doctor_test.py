@@ -191,6 +191,8 @@ def test_live():
         wait_until("the agent without rights", lambda: pathlib.Path(c.sockets["host-b"].removeprefix("ipc://")).exists())
         bare = doctor("--root", root, "--local-socket", c.sockets["host-b"], "--server", c.url)[0]
         expect("an agent without rights", bare, "tracer.cpu", "PERFMON", only=False)
+        expect("what records less", bare, "tracer.annotations", "degraded: programs of other users cannot be found", only=False)
+        assert bare["tracer.annotations"]["verdict"] == "warning" and bare["tracer.cpu"]["verdict"] == "failed", bare
         pathlib.Path(c.sockets["host-a"].removeprefix("ipc://")).chmod(0o600)
         c.dir.chmod(0o755)
         other_user = ["env", "-u", "HOME", "setpriv", "--reuid", "65533", "--clear-groups", "--"]
@@ -220,5 +222,20 @@ def test_live():
         expect("an aggregator that is not there", found, "aggregator.http", "no server", only=False)
 
 
+def test_far_clock():
+    """Probes take 10 ms each way: the clock is known, and not within a millisecond."""
+    with Cluster() as c:
+        there = "127.0.0.2"
+        c.aggregator("--grpc", f"{there}:{c.grpc}", "--insecure")
+        c.start("burst-relay", [BIN / "udp_relay", "--listen", f"{there}:{c.probe}", "--server", f"127.0.0.1:{c.probe}",
+                                "--there-delay", "10ms", "--back-delay", "10ms"])
+        c.agent("host-a", "--tracers", "metrics", "--aggregator", f"{there}:{c.grpc}")
+        c.wait_hosts(1)
+        found = doctor("--root", host({}), "--local-socket", c.sockets["host-a"], "--server", c.url)[0]
+        expect("a clock that is known within milliseconds", found, "agent.clock", "ms only", only=False)
+        expect("the same in the fleet", found, "fleet.clocks", "tutti clock names them", only=False)
+        assert found["agent.clock"]["verdict"] == "warning", found
+
+
 if __name__ == "__main__":
-    main(test_hosts, test_aggregators, test_live)
+    main(test_hosts, test_aggregators, test_live, test_far_clock)
