@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/proc/file_keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/proc/foreign_file.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/now.h"
+
+/* A call that took less was not asleep for long. */
+#define QUICK_NS NS_PER_MS
+
+struct file_keeper {
+	int fd; /* to the keeper: each message carries the socket of a new reader */
+};
+
+/* ---- a reader ---- */
+
+/* How long it ran, and waited for a CPU. */
+static int64_t busy_ns(int schedstat_fd)
+{
+	unsigned long long ran, waited;
+	char text[64] = "";
+
+	if (file_read_up_to(schedstat_fd, 0, text, sizeof(text) - 1) <= 0 ||
+	    sscanf(text, "%llu %llu", &ran, &waited) != 2)
+		return 0;
+	return (int64_t)(ran + waited);
+}
+
+static int32_t read_some(const struct file_request *q, void *out, struct err *e)
+{
+	size_t len = q->len < FILE_CHUNK_BYTES ? q->len : FILE_CHUNK_BYTES;
+	ssize_t n = file_read_up_to(q->fd, q->offset, out, len);
+
+	return n < 0 ? err_errno(e, "reading a file") : (int32_t)n;
+}
+
+static int32_t answer(const struct file_request *q, struct file_answer *a, void *bytes)
+{
+	switch ((enum file_call)q->call) {
+	case FILE_OPEN_MAPPED:
+		return foreign_open_mapped(q->pid, q->path, q->inode, &a->st, &a->e);
+	case FILE_OPEN:
+		return foreign_open(q->pid, q->path, &a->st, &a->e);
+	case FILE_OPEN_HERE:
+		return foreign_open_here(q->path, &a->st, &a->e);
+	case FILE_READ:
+		return read_some(q, bytes, &a->e);
+	case FILE_CLOSE:
+		close(q->fd);
+		break;
+	}
+	return 0;
+}
+
+static bool send_answer(int fd, const struct file_request *q, const struct file_answer *a,
+			const uint8_t *bytes)
+{
+	struct iovec parts[2] = { { (void *)a, sizeof(*a) }, { (void *)bytes, 0 } };
+	struct msghdr m = { .msg_iov = parts, .msg_iovlen = 2 };
+
+	parts[1].iov_len = q->call == FILE_READ && a->rc > 0 ? (size_t)a->rc : 0;
+	return sendmsg(fd, &m, MSG_NOSIGNAL) >= 0;
+}
+
+static void serve(int fd)
+{
+	int schedstat_fd = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
+	uint8_t *bytes = xmalloc(FILE_CHUNK_BYTES);
+	struct file_request q;
+	struct file_answer a;
+	bool is_open = true;
+
+	while (is_open && recv(fd, &q, sizeof(q), 0) > 0) {
+		int64_t began_ns = now_mono_ns(), busy = busy_ns(schedstat_fd);
+
+		memset(&a, 0, sizeof(a));
+		a.pid = getpid();
+		a.rc = answer(&q, &a, bytes);
+		a.asleep_ns = now_mono_ns() - began_ns;
+		if (a.asleep_ns > QUICK_NS)
+			a.asleep_ns -= busy_ns(schedstat_fd) - busy;
+		is_open = send_answer(fd, &q, &a, bytes);
+	}
+	_exit(0);
+}
+
+/* ---- the keeper ---- */
+
+/* The socket that a message carries; -1 at the end. */
+static int take_socket(int fd)
+{
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	char byte;
+	struct iovec part = { &byte, 1 };
+	struct msghdr m = { .msg_iov = &part,
+			    .msg_iovlen = 1,
+			    .msg_control = &control,
+			    .msg_controllen = sizeof(control) };
+	int out = -1;
+
+	if (recvmsg(fd, &m, MSG_CMSG_CLOEXEC) > 0 && m.msg_controllen >= sizeof(control.head))
+		memcpy(&out, CMSG_DATA(&control.head), sizeof(out));
+	return out;
+}
+
+/* A reader that waits for a file system that can be given up ends with its keeper. */
+static void become_reader(int keeper_fd, int fd)
+{
+	close(keeper_fd);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	serve(fd);
+}
+
+static void keep(int fd)
+{
+	int reader_fd;
+
+	while ((reader_fd = take_socket(fd)) >= 0) {
+		if (fork() == 0)
+			become_reader(fd, reader_fd);
+		close(reader_fd);
+	}
+	_exit(0);
+}
+
+/* Signals for a group of processes are the agent's to follow: its readers end with it. A reader that the kernel keeps
+ * must keep no file, folder or output of the agent. */
+static void become_keeper(int fd)
+{
+	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
+		signal(ignored[i], SIG_IGN);
+	prctl(PR_SET_NAME, "tutti-files");
+	for (int i = 0; i < 3; i++) {
+		close(i);
+		(void)!open("/dev/null", O_RDWR);
+	}
+	dup2(fd, 3);
+	(void)!chdir("/");
+	for (int i = 4; i < 1024; i++)
+		close(i);
+	keep(3);
+}
+
+int file_keeper_start(struct file_keeper **out, struct err *e)
+{
+	int fds[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
+		return err_errno(e, "a socket for the reader of files");
+	pid = fork();
+	if (pid == 0)
+		become_keeper(fds[1]);
+	close(fds[1]);
+	if (pid < 0) {
+		int rc = err_errno(e, "starting the reader of files");
+
+		close(fds[0]);
+		return rc;
+	}
+	*out = xmalloc(sizeof(**out));
+	(*out)->fd = fds[0];
+	return 0;
+}
+
+void file_keeper_free(struct file_keeper *k)
+{
+	if (k)
+		close(k->fd);
+	free(k);
+}
+
+static int send_socket(int to, int fd)
+{
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { .head = { .cmsg_len = CMSG_LEN(sizeof(int)),
+				.cmsg_level = SOL_SOCKET,
+				.cmsg_type = SCM_RIGHTS } };
+	char byte = 0;
+	struct iovec part = { &byte, 1 };
+	struct msghdr m = { .msg_iov = &part,
+			    .msg_iovlen = 1,
+			    .msg_control = &control,
+			    .msg_controllen = sizeof(control) };
+
+	memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+	return sendmsg(to, &m, MSG_NOSIGNAL) < 0 ? -1 : 0;
+}
+
+int file_keeper_reader(const struct file_keeper *k, struct err *e)
+{
+	int fds[2], rc = 0;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
+		return err_errno(e, "a socket for a reader of files");
+	if (send_socket(k->fd, fds[1]))
+		rc = err_errno(e, "asking for a reader of files");
+	close(fds[1]);
+	if (!rc)
+		return fds[0];
+	close(fds[0]);
+	return rc;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Processes that read files for the agent. To open or read a file of another program may never end: its file system's
+ * server (a network's, FUSE) may not answer, and the kernel then keeps who waits, killed or not, and with it the process
+ * whose thread that is. So no thread of the agent touches such files: a reader does, a small process that is given up
+ * when it hangs (far_file.h).
+ *
+ * The keeper is forked before the agent has threads. It forks the readers, and all end when the agent does, but for those
+ * that the kernel keeps.
+ */
+#ifndef AGENT_PROC_FILE_KEEPER_H
+#define AGENT_PROC_FILE_KEEPER_H
+
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+
+struct file_keeper;
+
+/* To be called before the process has threads. */
+MUST_CHECK int file_keeper_start(struct file_keeper **out, struct err *e);
+void file_keeper_free(struct file_keeper *k); /* NULL is fine */
+
+/* Any thread. A new reader: returns a socket to it, which the caller closes, or a negative code. */
+MUST_CHECK int file_keeper_reader(const struct file_keeper *k, struct err *e);
+
+/* ---- what is said over that socket: one packet each, answers in the order of the requests ---- */
+
+#define FILE_PATH_BYTES	 4096
+#define FILE_CHUNK_BYTES (64U << 10)
+
+enum file_call {
+	FILE_OPEN_MAPPED, /* foreign_open_mapped() */
+	FILE_OPEN, /* foreign_open() */
+	FILE_OPEN_HERE, /* foreign_open_here() */
+	FILE_READ, /* up to FILE_CHUNK_BYTES */
+	FILE_CLOSE,
+};
+
+struct file_request {
+	uint32_t call; /* enum file_call */
+	uint32_t pid;
+	uint64_t inode;
+	int32_t fd; /* the reader's, of an answer to an open */
+	uint32_t len;
+	uint64_t offset;
+	char path[FILE_PATH_BYTES]; /* sent with its NUL, without what is behind it */
+};
+
+/* The bytes that were read are behind it. */
+struct file_answer {
+	int32_t rc; /* the descriptor, how many bytes, or a negative code */
+	int32_t pid; /* the reader's */
+	int64_t asleep_ns; /* how long it waited for something else than a CPU */
+	struct stat st;
+	struct err e;
+};
+
+#endif
