@@ -108,7 +108,7 @@ static int start_python(struct agent *a, struct err *e)
 	const struct ring_limits limits = ring_limits(a);
 
 	(void)e;
-	a->python = python_new(a->loop, &limits, a->pods);
+	a->python = python_new(a->loop, &limits, a->pods, a->conf->files);
 	return 0;
 }
 
@@ -127,6 +127,7 @@ static int start_tracers(struct agent *a, struct err *e)
 		.rpc = a->rpc,
 		.marks = a->marks,
 		.pods = a->pods,
+		.files = a->conf->files,
 		.python = a->python,
 		.budget = a->budget,
 		.ring = ring_limits(a),

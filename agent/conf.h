@@ -9,12 +9,15 @@
 #include "base/conf.h"
 #include "base/err.h"
 
+struct file_keeper;
 struct tracer_ops;
 
 struct agent_conf {
 	/* All drivers of the build, NULL-terminated; set by main. */
 	const struct tracer_ops *const *drivers;
 	struct conf_part *driver_confs; /* one per driver, by tracer_confs_new() */
+	struct file_keeper *
+		files; /* reads files of programs, which may hang; set by main. NULL: the agent's threads do */
 	char *host; /* this host's name in sessions; default: gethostname() */
 	char *aggregator; /* host:port of its gRPC */
 	struct conf_list label; /* KEY=VALUE */

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/proc/file_keeper.h"
 #include "agent/tracer/set.h"
 #include "agent/tracers.h"
 #include "base/file.h"
@@ -82,11 +83,17 @@ static int run_agent(struct running *r, const struct agent_conf *conf)
 	return 0;
 }
 
-static int run(const struct agent_conf *conf)
+static int run(struct agent_conf *conf)
 {
 	struct running r = { 0 };
 	struct err e;
-	int rc = loop_new(&r.loop, WORKERS, &e);
+	int rc = file_keeper_start(&conf->files, &e); /* there are no threads yet */
+
+	if (rc) {
+		log_error("AGT-PART", "part=files state=failed reason=\"%s\"", e.msg);
+		return 1;
+	}
+	rc = loop_new(&r.loop, WORKERS, &e);
 
 	if (!rc)
 		rc = loop_on_stop_signal(r.loop, on_stop_signal, &r, &e);
@@ -95,6 +102,7 @@ static int run(const struct agent_conf *conf)
 	else
 		rc = run_agent(&r, conf);
 	loop_free(r.loop);
+	file_keeper_free(conf->files);
 	return rc ? 1 : 0;
 }
 

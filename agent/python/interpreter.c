@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/proc/foreign_file.h"
+#include "agent/proc/far_file.h"
 #include "agent/proc/maps.h"
+#include "agent/proc/status.h"
 #include "agent/symbols/elf_object.h"
-#include "base/file.h"
 #include "base/mem.h"
 
 #define FILES_KNOWN    32
@@ -29,24 +29,35 @@ struct python_file {
 struct python_files {
 	struct python_file v[FILES_KNOWN];
 	size_t next; /* the oldest entry, to be replaced next */
+	struct far_files *far;
 };
 
-struct python_files *python_files_new(void)
+struct python_files *python_files_new(const struct file_keeper *keeper)
 {
-	return xcalloc(1, sizeof(struct python_files));
+	struct python_files *files = xcalloc(1, sizeof(*files));
+
+	files->far = far_files_new(keeper);
+	return files;
 }
 
 void python_files_free(struct python_files *files)
 {
+	if (files)
+		far_files_free(files->far);
 	free(files);
 }
 
-/* ---- files ---- */
-
-static int read_fd(void *arg, uint64_t offset, void *out, size_t len, struct err *e)
+void python_files_begin(struct python_files *files)
 {
-	return file_read_exact(*(int *)arg, offset, out, len, "the file", e);
+	(void)far_files_begin(files->far); /* who hung is looked at in each round */
 }
+
+void python_files_stop(struct python_files *files)
+{
+	far_files_stop(files->far);
+}
+
+/* ---- files ---- */
 
 static struct python_file *find_file(struct python_files *files, const struct stat *st)
 {
@@ -77,21 +88,28 @@ static int read_file(struct python_files *files, const struct elf_source *src,
 static int load_objects(struct python_files *files, uint32_t pid, const struct proc_map *map,
 			uint64_t objects[OBJECTS], struct err *e)
 {
-	struct stat st;
-	int fd = foreign_open_mapped(pid, map->path, map->inode, &st, e), rc = fd;
-	struct elf_source src = { .read = read_fd, .arg = &fd, .size = (uint64_t)st.st_size };
+	struct far_place place = { .major = map->major, .minor = map->minor, .pid = pid };
+	struct elf_source src = { .read = far_file_read };
+	struct proc_status status;
 	struct python_file *f;
+	struct far_file file;
 	uint64_t loaded;
+	struct stat st;
+	int rc;
 
-	if (fd < 0)
+	place.uid = proc_status_of(pid, &status) ? status.uid : UINT32_MAX;
+	rc = far_open_mapped(files->far, &place, map->path, map->inode, &file, &st, e);
+	if (rc)
 		return rc;
+	src.arg = &file;
+	src.size = (uint64_t)st.st_size;
 	f = find_file(files, &st);
 	rc = f ? 0 : read_file(files, &src, &st, &f, e);
 	if (!rc)
 		rc = elf_load_address(&src, map->offset, &loaded, e);
 	for (size_t i = 0; !rc && i < OBJECTS; i++)
 		objects[i] = f->objects[i] ? map->start + (f->objects[i] - loaded) : 0;
-	close(fd);
+	far_file_close(&file);
 	return rc;
 }
 

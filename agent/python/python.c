@@ -313,13 +313,14 @@ void python_forget(struct python *py, const void *arg)
 }
 
 struct python *python_new(struct loop *l, const struct ring_limits *limits,
-			  const struct local_pods *pods)
+			  const struct local_pods *pods, const struct file_keeper *files)
 {
 	struct python *py = xcalloc(1, sizeof(*py));
 
 	py->loop = l;
 	py->limits = *limits;
 	py->pods = pods;
+	py->files = files;
 	return py;
 }
 
@@ -330,6 +331,7 @@ void python_free(struct python *py)
 	loop_timer_cancel(py->loop, &py->timer);
 	if (py->is_busy) {
 		py->worker->owner = NULL; /* on_rounds() frees it */
+		python_targets_stop(py->worker->targets);
 		end_batch(py);
 	} else if (py->worker) {
 		worker_free(py->worker);
@@ -370,7 +372,7 @@ void python_start(struct python *py, int hz)
 	py->worker = xcalloc(1, sizeof(*py->worker));
 	py->worker->owner = py;
 	py->worker->functions = python_functions_new();
-	py->worker->targets = python_targets_new(py->worker->functions);
+	py->worker->targets = python_targets_new(py->worker->functions, py->files);
 	py->hz = hz;
 	on_due(py);
 }

@@ -14,13 +14,15 @@
 #include "agent/python/functions.h"
 #include "agent/tracer/ring.h"
 
+struct file_keeper;
 struct local_pods;
 struct loop;
 struct python;
 
-/* `pods` tells which processes may not be sampled; it outlives this; NULL = none. */
+/* `pods` tells which processes may not be sampled, NULL = none; `files` reads files of programs, which may hang, NULL = the
+ * workers do. Both outlive this. */
 struct python *python_new(struct loop *l, const struct ring_limits *limits,
-			  const struct local_pods *pods);
+			  const struct local_pods *pods, const struct file_keeper *files);
 void python_free(struct python *py); /* NULL is fine */
 
 /* Begins to find processes, and to sample them `hz` times a second; 0 = not yet. */

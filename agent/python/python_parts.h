@@ -55,6 +55,7 @@ struct python {
 	struct loop *loop;
 	struct ring_limits limits;
 	const struct local_pods *pods; /* NULL = none */
+	const struct file_keeper *files; /* NULL = none */
 	struct ring *ring; /* of struct sample_bytes; NULL = not started */
 	struct stacks *stacks;
 	size_t nodes_max; /* of `stacks` */

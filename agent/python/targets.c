@@ -21,12 +21,13 @@
 #define CLOCK_EVERY    16 /* threads between two checks of that time */
 #define ENDED_AFTER    2 /* a thread that this many rounds did not meet has ended */
 
-struct python_targets *python_targets_new(struct python_functions *functions)
+struct python_targets *python_targets_new(struct python_functions *functions,
+					  const struct file_keeper *keeper)
 {
 	struct python_targets *ts = xcalloc(1, sizeof(*ts));
 
 	ts->functions = functions;
-	ts->files = python_files_new();
+	ts->files = python_files_new(keeper);
 	ts->walk = python_walk_new();
 	ts->v = xcalloc(PYTHON_TARGETS_MAX, sizeof(struct python_target *));
 	return ts;
@@ -61,6 +62,11 @@ void python_targets_free(struct python_targets *ts)
 	python_walk_free(ts->walk);
 	python_files_free(ts->files);
 	free(ts);
+}
+
+void python_targets_stop(struct python_targets *ts)
+{
+	python_files_stop(ts->files);
 }
 
 size_t python_targets_count(const struct python_targets *ts)

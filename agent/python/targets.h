@@ -66,9 +66,13 @@ struct python_target {
 struct pod_view;
 struct python_targets;
 
-/* New functions are added to `functions`, which is borrowed. */
-struct python_targets *python_targets_new(struct python_functions *functions);
+/* New functions are added to `functions`, which is borrowed; `keeper` is for python_files_new(). */
+struct python_targets *python_targets_new(struct python_functions *functions,
+					  const struct file_keeper *keeper);
 void python_targets_free(struct python_targets *ts); /* NULL is fine */
+
+/* Any thread. A scan that waits for a file ends soon, and no file is read any more. */
+void python_targets_stop(struct python_targets *ts);
 
 /* Looks for processes that began, and forgets those that ended, and those whose pod opted out: no byte of these is
  * read. `pods` may be NULL. */
@@ -88,7 +92,8 @@ struct python_target *python_targets_get(const struct python_targets *ts, size_t
 
 /* The processes that run Python but cannot be read, as the last scan found them. */
 struct python_unread {
-	size_t denied, unsupported, left_out; /* left_out: there are too many */
+	/* unsupported: or the file system of their files does not answer; left_out: there are too many */
+	size_t denied, unsupported, left_out;
 	bool is_own_only; /* no process of another user could be read, whatever it runs */
 	char denied_why[200], unsupported_why[200]; /* of one of them */
 };

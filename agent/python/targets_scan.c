@@ -95,7 +95,7 @@ static void look(struct python_targets *ts, struct known *k)
 	k->rc = python_interpreter_find(&interpreter, ts->files, k->pid, &memory, &e);
 	if (k->rc == ERR_DENIED)
 		note_unread(&ts->unread.denied, ts->unread.denied_why, k, &e);
-	else if (k->rc == ERR_UNSUPPORTED)
+	else if (k->rc == ERR_UNSUPPORTED || k->rc == ERR_TIMEOUT)
 		note_unread(&ts->unread.unsupported, ts->unread.unsupported_why, k, &e);
 	if (k->rc || !proc_status_of(k->pid, &status))
 		return;
@@ -150,8 +150,8 @@ static void visit(struct python_targets *ts, uint32_t pid, const struct pod_view
 		ts->unread.left_out++;
 		return;
 	}
-	if (k->looks >= 2 && k->rc != ERR_DENIED && k->rc != ERR_UNSUPPORTED && !k->is_left_out &&
-	    (pid + ts->scans) % LOOK_EVERY)
+	if (k->looks >= 2 && k->rc != ERR_DENIED && k->rc != ERR_UNSUPPORTED &&
+	    k->rc != ERR_TIMEOUT && !k->is_left_out && (pid + ts->scans) % LOOK_EVERY)
 		return;
 	read_program(pid, program, sizeof(program));
 	if (k->exe != hash_text(program))
@@ -209,6 +209,7 @@ void python_targets_scan(struct python_targets *ts, const struct pod_view *pods)
 
 	ts->scans++;
 	ts->unread = (struct python_unread){ 0 };
+	python_files_begin(ts->files);
 	while (dir && (entry = readdir(dir)))
 		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9')
 			visit(ts, (uint32_t)strtoul(entry->d_name, NULL, 10), pods);

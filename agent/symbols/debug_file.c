@@ -4,11 +4,8 @@
 #include <lzma.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
-#include "agent/proc/foreign_file.h"
-#include "base/file.h"
 #include "base/hex.h"
 #include "base/mem.h"
 
@@ -22,7 +19,8 @@
 
 /* The stripped file. */
 struct stripped {
-	uint32_t pid;
+	struct far_files *files;
+	struct far_place place;
 	const char *path;
 	const struct elf_source *src;
 	struct elf_file file;
@@ -30,11 +28,6 @@ struct stripped {
 	char link[256]; /* name in .gnu_debuglink, or "" */
 	uint32_t link_crc;
 };
-
-static int read_fd(void *arg, uint64_t offset, void *out, size_t len, struct err *e)
-{
-	return file_read_exact(*(int *)arg, offset, out, len, "the debug file", e);
-}
 
 static int read_memory(void *arg, uint64_t offset, void *out, size_t len, struct err *e)
 {
@@ -51,16 +44,14 @@ static struct elf_source source_of(struct debug_file *d)
 		return (struct elf_source){ .read = read_memory,
 					    .arg = &d->memory,
 					    .size = d->memory.len };
-	return (struct elf_source){ .read = read_fd,
-				    .arg = &d->fd,
+	return (struct elf_source){ .read = far_file_read,
+				    .arg = &d->file,
 				    .size = (uint64_t)d->st.st_size };
 }
 
 void debug_file_close(struct debug_file *d)
 {
-	if (d->fd >= 0)
-		close(d->fd);
-	d->fd = -1;
+	far_file_close(&d->file);
 }
 
 void debug_file_release(struct debug_file *d)
@@ -69,7 +60,7 @@ void debug_file_release(struct debug_file *d)
 	elf_symbols_release(&d->elf);
 	buf_release(&d->memory);
 	free(d->path);
-	*d = (struct debug_file){ .fd = -1 };
+	*d = (struct debug_file){ .file = FAR_FILE_CLOSED };
 }
 
 size_t debug_file_bytes(const struct debug_file *d)
@@ -77,9 +68,10 @@ size_t debug_file_bytes(const struct debug_file *d)
 	return elf_symbols_bytes(&d->elf) + d->memory.cap;
 }
 
-static int open_in(uint32_t pid, const char *path, struct stat *st)
+static int open_debug(struct debug_file *d, struct stat *st)
 {
-	return pid ? foreign_open(pid, path, st, NULL) : foreign_open_here(path, st, NULL);
+	return d->is_here ? far_open_here(d->files, &d->place, d->path, &d->file, st, NULL)
+			  : far_open(d->files, &d->place, d->path, &d->file, st, NULL);
 }
 
 /* ---- whether a file is the right one ---- */
@@ -117,17 +109,18 @@ static bool is_debug_file_of(const struct stripped *s, const struct elf_source *
 }
 
 /* Takes the file at `path` if it is the right one. */
-static bool try_file(struct debug_file *d, const struct stripped *s, uint32_t pid, const char *path)
+static bool try_file(struct debug_file *d, const struct stripped *s, bool is_here, const char *path)
 {
 	struct elf_source src;
+	int rc;
 
-	d->fd = open_in(pid, path, &d->st);
-	if (d->fd < 0)
-		return false;
+	d->files = s->files;
+	d->place = s->place;
+	d->is_here = is_here;
 	d->path = xstrdup(path);
-	d->pid = pid;
+	rc = open_debug(d, &d->st);
 	src = source_of(d);
-	if (src.size <= FILE_BYTES_MAX && is_debug_file_of(s, &src) &&
+	if (!rc && src.size <= FILE_BYTES_MAX && is_debug_file_of(s, &src) &&
 	    !elf_symbols_load(&d->elf, &src, NULL) && d->elf.has_symtab && d->elf.n)
 		return true;
 	debug_file_release(d);
@@ -136,7 +129,7 @@ static bool try_file(struct debug_file *d, const struct stripped *s, uint32_t pi
 
 static bool try_both(struct debug_file *d, const struct stripped *s, const char *path)
 {
-	return try_file(d, s, s->pid, path) || try_file(d, s, 0, path);
+	return try_file(d, s, false, path) || try_file(d, s, true, path);
 }
 
 /* ---- where it may be ---- */
@@ -228,12 +221,12 @@ static bool find_inside(struct debug_file *d, const struct stripped *s)
 	return false;
 }
 
-void debug_file_find(struct debug_file *out, uint32_t pid, const char *path,
-		     const struct elf_source *src)
+void debug_file_find(struct debug_file *out, struct far_files *files, const struct far_place *place,
+		     const char *path, const struct elf_source *src)
 {
-	struct stripped s = { .pid = pid, .path = path, .src = src };
+	struct stripped s = { .files = files, .place = *place, .path = path, .src = src };
 
-	*out = (struct debug_file){ .fd = -1 };
+	*out = (struct debug_file){ .file = FAR_FILE_CLOSED };
 	if (!elf_file_open(&s.file, src, NULL)) {
 		s.id = elf_file_build_id(&s.file);
 		read_link(&s);
@@ -249,13 +242,14 @@ void debug_file_find(struct debug_file *out, uint32_t pid, const char *path,
 static bool open_again(struct debug_file *d)
 {
 	struct stat st;
+	int rc;
 
-	if (!d->path || d->fd >= 0)
+	if (!d->path || far_file_is_open(&d->file))
 		return true;
-	d->fd = open_in(d->pid, d->path, &st);
-	if (d->fd < 0 && d->pid)
-		d->fd = open_in(0, d->path, &st);
-	if (d->fd >= 0 && st.st_ino == d->st.st_ino && st.st_dev == d->st.st_dev &&
+	rc = open_debug(d, &st);
+	if (rc && !d->is_here) /* the process may have ended */
+		rc = far_open_here(d->files, &d->place, d->path, &d->file, &st, NULL);
+	if (!rc && st.st_ino == d->st.st_ino && st.st_dev == d->st.st_dev &&
 	    st.st_size == d->st.st_size && st.st_mtim.tv_sec == d->st.st_mtim.tv_sec)
 		return true;
 	debug_file_close(d);

@@ -10,22 +10,25 @@
 
 #include <sys/stat.h>
 
+#include "agent/proc/far_file.h"
 #include "agent/symbols/elf_symbols.h"
 #include "base/buf.h"
 
 struct debug_file {
 	struct elf_symbols elf; /* n == 0: nothing was found */
 	char *path; /* NULL: the bytes are in `memory` */
-	uint32_t pid; /* in whose root; 0 = the agent's */
+	struct far_files *files;
+	struct far_place place; /* of the process's other files */
+	bool is_here; /* in the agent's root, not in the process's */
 	struct stat st;
-	int fd; /* -1: closed */
+	struct far_file file;
 	struct buf memory;
 };
 
-/* Searches for the functions of the stripped file at `path` in the root of process `pid`; `src` reads that file. The
- * caller frees `out` with debug_file_release(). */
-void debug_file_find(struct debug_file *out, uint32_t pid, const char *path,
-		     const struct elf_source *src);
+/* Searches for the functions of the stripped file at `path` in the root of the process that `place` names; `src` reads that
+ * file. The caller frees `out` with debug_file_release(). */
+void debug_file_find(struct debug_file *out, struct far_files *files, const struct far_place *place,
+		     const char *path, const struct elf_source *src);
 void debug_file_release(struct debug_file *d);
 void debug_file_close(struct debug_file *d); /* debug_file_name() opens it again */
 size_t debug_file_bytes(const struct debug_file *d);

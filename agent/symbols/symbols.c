@@ -11,7 +11,7 @@
 #include "base/clean_text.h"
 #include "agent/symbols/debug_file.h"
 #include "agent/symbols/elf_symbols.h"
-#include "agent/proc/foreign_file.h"
+#include "agent/proc/far_file.h"
 #include "agent/symbols/kallsyms.h"
 #include "agent/symbols/name_pool.h"
 #include "agent/symbols/perf_map.h"
@@ -38,7 +38,7 @@ struct known_image {
 	struct image image; /* owns its path */
 	uint32_t uid; /* of the process through which it became known */
 	uint64_t used; /* the job that used it last */
-	int fd; /* of a file, during a job; -1 */
+	struct far_file file; /* of a file, during a job */
 	struct stat st; /* what was indexed */
 	bool indexed;
 	/* the last process through which the file could not be opened; 0 = none */
@@ -53,7 +53,8 @@ struct known_image {
 
 struct symbols {
 	atomic_bool stopped;
-	struct err denied; /* the first denied access; code 0: none was denied */
+	struct far_files *files;
+	struct err denied; /* the last denied access; code 0, "": none was denied */
 	struct name_pool names;
 	uint32_t epoch;
 	uint64_t job;
@@ -65,22 +66,27 @@ struct symbols {
 	struct elf_symbols vdso;
 };
 
-struct symbols *symbols_new(void)
+struct symbols *symbols_new(const struct file_keeper *keeper)
 {
 	struct symbols *sy = xcalloc(1, sizeof(*sy));
 
+	sy->files = far_files_new(keeper);
 	sy->epoch = 1;
 	return sy;
+}
+
+static void close_file(struct symbols *sy, struct known_image *m)
+{
+	if (m->file.fd < 0)
+		return;
+	far_file_close(&m->file);
+	sy->n_open--;
 }
 
 static void close_known_image(struct symbols *sy, struct known_image *m)
 {
 	debug_file_close(&m->debug);
-	if (m->fd < 0)
-		return;
-	close(m->fd);
-	m->fd = -1;
-	sy->n_open--;
+	close_file(sy, m);
 }
 
 static void drop_known_image(struct symbols *sy, size_t i)
@@ -107,17 +113,29 @@ void symbols_free(struct symbols *sy)
 	name_pool_release(&sy->names);
 	kallsyms_release(&sy->kernel);
 	elf_symbols_release(&sy->vdso);
+	far_files_free(sy->files);
 	free(sy);
 }
 
 void symbols_stop(struct symbols *sy)
 {
 	atomic_store(&sy->stopped, true);
+	far_files_stop(sy->files);
+}
+
+/* Files that hung may be read again: all names are asked for once more. */
+static void try_again(struct symbols *sy)
+{
+	for (size_t i = 0; i < sy->n; i++)
+		sy->known[i]->failed_pid = 0;
+	sy->epoch++;
 }
 
 void symbols_begin(struct symbols *sy)
 {
 	sy->job++;
+	if (far_files_begin(sy->files))
+		try_again(sy);
 	if (sy->names.text.len <= NAMES_BYTES_MAX)
 		return;
 	name_pool_release(&sy->names);
@@ -230,20 +248,24 @@ static struct known_image *known_image_of(struct symbols *sy, const struct image
 	m->image.path = image->path ? xstrdup(image->path) : NULL;
 	m->uid = user_of(image->pid);
 	m->used = sy->job;
-	m->fd = -1;
-	m->debug.fd = -1;
+	m->file = FAR_FILE_CLOSED;
+	m->debug.file = FAR_FILE_CLOSED;
 	sy->known[sy->n++] = m;
 	return m;
 }
 
 /* ---- files ---- */
 
-const char *symbols_denied(const struct symbols *sy)
+int symbols_missing(const struct symbols *sy, struct err *e)
 {
+	if (*far_files_hung(sy->files))
+		return err_set(e, ERR_TIMEOUT, "%s", far_files_hung(sy->files));
 	if (!sy->denied.code && sy->is_kernel_hidden)
-		return "/proc/kallsyms hides the kernel's addresses: grant CAP_SYSLOG, with "
-		       "kernel.kptr_restrict 0 or 1";
-	return sy->denied.msg;
+		return err_set(e, ERR_DENIED,
+			       "/proc/kallsyms hides the kernel's addresses: grant CAP_SYSLOG, "
+			       "with kernel.kptr_restrict 0 or 1");
+	*e = sy->denied;
+	return e->code;
 }
 
 static void note_denied(struct symbols *sy, int rc, const struct err *e)
@@ -252,22 +274,27 @@ static void note_denied(struct symbols *sy, int rc, const struct err *e)
 		sy->denied = *e;
 }
 
-static int read_fd(void *arg, uint64_t offset, void *out, size_t len, struct err *e)
+/* Files of a device hang together. */
+static struct far_place place_of(const struct known_image *m)
 {
-	return file_read_exact(*(int *)arg, offset, out, len, "the image", e);
+	return (struct far_place){
+		.major = m->image.major, .minor = m->image.minor, .pid = m->image.pid, .uid = m->uid
+	};
 }
 
-static int open_mapped(struct symbols *sy, const struct image *image, struct stat *st)
+static int open_mapped(struct symbols *sy, const struct known_image *m, struct far_file *out,
+		       struct stat *st)
 {
+	const struct far_place place = place_of(m);
 	struct err e;
-	int fd = foreign_open_mapped(image->pid, image->path, image->inode, st, &e);
+	int rc = far_open_mapped(sy->files, &place, m->image.path, m->image.inode, out, st, &e);
 
-	note_denied(sy, fd, &e);
-	if (fd >= 0 && (st->st_size < 0 || (uint64_t)st->st_size > FILE_BYTES_MAX)) {
-		close(fd);
-		fd = ERR_LIMIT;
+	note_denied(sy, rc, &e);
+	if (!rc && (st->st_size < 0 || (uint64_t)st->st_size > FILE_BYTES_MAX)) {
+		far_file_close(out);
+		rc = ERR_LIMIT;
 	}
-	return fd;
+	return rc;
 }
 
 static bool same_file(const struct stat *a, const struct stat *b)
@@ -285,21 +312,21 @@ static void close_all(struct symbols *sy)
 /* True if the image's file is open, and is the one that was indexed. */
 static bool open_known_image(struct symbols *sy, struct known_image *m)
 {
+	struct far_file file;
 	struct stat st;
-	int fd;
 
-	if (m->fd >= 0)
+	if (far_file_is_open(&m->file))
 		return true;
+	close_file(sy, m); /* its reader was given up */
 	if (sy->n_open == OPEN_MAX)
 		close_all(sy);
-	fd = open_mapped(sy, &m->image, &st);
-	if (fd < 0)
+	if (open_mapped(sy, m, &file, &st))
 		return false;
 	if (m->indexed && !same_file(&st, &m->st)) {
-		close(fd);
+		far_file_close(&file);
 		return false;
 	}
-	m->fd = fd;
+	m->file = file;
 	m->st = st;
 	sy->n_open++;
 	return true;
@@ -308,7 +335,8 @@ static bool open_known_image(struct symbols *sy, struct known_image *m)
 /* Tried once for each process that maps the file. */
 static bool index_known_image(struct symbols *sy, struct known_image *m)
 {
-	struct elf_source src = { .read = read_fd, .arg = &m->fd };
+	struct elf_source src = { .read = far_file_read, .arg = &m->file };
+	const struct far_place own = { .pid = m->image.pid, .uid = m->uid };
 
 	if (m->indexed || m->failed_pid == m->image.pid)
 		return m->indexed;
@@ -321,8 +349,14 @@ static bool index_known_image(struct symbols *sy, struct known_image *m)
 	if (elf_symbols_load(&m->elf, &src, NULL))
 		m->elf = (struct elf_symbols){ 0 };
 	else if (!m->elf.has_symtab)
-		debug_file_find(&m->debug, m->image.pid, m->image.path, &src);
-	return true;
+		debug_file_find(&m->debug, sy->files, &own, m->image.path, &src);
+	if (far_file_is_open(&m->file))
+		return true;
+	/* What was read of a file that hung is not all of it. */
+	m->indexed = false;
+	elf_symbols_release(&m->elf);
+	debug_file_release(&m->debug);
+	return false;
 }
 
 /* The number of the name of the function at the address; NULL if its file has none. A file is opened only
@@ -338,7 +372,7 @@ static uint32_t *function_number(struct known_image *m, uint64_t address)
 static bool read_function_name(struct symbols *sy, struct known_image *m, uint64_t address,
 			       char *out, size_t size)
 {
-	struct elf_source src = { .read = read_fd, .arg = &m->fd };
+	struct elf_source src = { .read = far_file_read, .arg = &m->file };
 
 	if (!debug_file_name(&m->debug, address, out, size))
 		return true;
@@ -466,29 +500,33 @@ const struct proc_maps *symbols_maps(struct symbols *sy, const struct image *ima
 
 /* Opens the process's map only if it is a file of the process's user: in /tmp other users could write false
  * names, or link to files that they must not read. */
-static int open_perf_map(uint32_t pid, char path[48], struct stat *st)
+static int open_perf_map(struct symbols *sy, const struct known_image *m, struct far_file *out,
+			 struct stat *st)
 {
+	const struct far_place place = { .pid = m->image.pid, .uid = m->uid };
 	struct proc_status status;
-	int fd;
+	char path[48];
+	int rc;
 
-	if (!proc_status_of(pid, &status))
-		return -1;
-	snprintf(path, 48, "/tmp/perf-%" PRId32 ".map", status.inner_id);
-	fd = foreign_open(pid, path, st, NULL);
-	if (fd < 0 || st->st_uid == status.uid)
-		return fd;
-	close(fd);
-	return -1;
+	if (!proc_status_of(place.pid, &status))
+		return ERR_NOT_FOUND;
+	snprintf(path, sizeof(path), "/tmp/perf-%" PRId32 ".map", status.inner_id);
+	rc = far_open(sy->files, &place, path, out, st, NULL);
+	if (rc || st->st_uid == status.uid)
+		return rc;
+	far_file_close(out);
+	return ERR_DENIED;
 }
 
 /* Reads from where the last call ended. A line that is longer than a chunk is no name: nothing after it is read. */
-static void append_perf_map(struct symbols *sy, struct known_image *m, int fd)
+static void append_perf_map(struct symbols *sy, struct known_image *m, struct far_file *file)
 {
 	size_t max_bytes = perf_map_bytes(&m->jit) + room_for(sy, m), left = PERF_MAP_READ_MAX;
 	char *text = xmalloc(PERF_MAP_CHUNK);
 	ssize_t n;
 
-	while (left && (n = file_read_up_to(fd, m->jit.parsed, text, PERF_MAP_CHUNK)) > 0) {
+	while (left &&
+	       (n = far_file_read_up_to(file, m->jit.parsed, text, PERF_MAP_CHUNK, NULL)) > 0) {
 		size_t taken = perf_map_parse(&m->jit, text, (size_t)n, max_bytes);
 
 		if (!taken)
@@ -501,20 +539,18 @@ static void append_perf_map(struct symbols *sy, struct known_image *m, int fd)
 /* Parses what the compiler appended since the last call, or all of another file. */
 static void read_perf_map(struct symbols *sy, struct known_image *m)
 {
-	char path[48];
+	struct far_file file;
 	struct stat st;
-	int fd;
 
 	if (m->perf_map_read == sy->job)
 		return;
 	m->perf_map_read = sy->job;
-	fd = open_perf_map(m->image.pid, path, &st);
-	if (fd < 0)
+	if (open_perf_map(sy, m, &file, &st))
 		return;
 	if ((uint64_t)st.st_size < m->jit.parsed)
 		perf_map_release(&m->jit);
-	append_perf_map(sy, m, fd);
-	close(fd);
+	append_perf_map(sy, m, &file);
+	far_file_close(&file);
 }
 
 static uint32_t process_name(struct symbols *sy, const struct image *image, uint64_t address)

@@ -12,9 +12,12 @@
 #include "agent/symbols/images.h"
 #include "agent/proc/maps.h"
 
+struct file_keeper;
 struct symbols;
 
-struct symbols *symbols_new(void);
+/* `keeper` has readers for the files of programs, which may hang (agent/proc/far_file.h); borrowed. NULL: the callers
+ * themselves read, and may hang. */
+struct symbols *symbols_new(const struct file_keeper *keeper);
 void symbols_free(struct symbols *sy);
 
 /* Any thread. From now on everything resolves to "[unknown]" without reading files, so that a job under way
@@ -33,8 +36,9 @@ uint32_t symbols_epoch(const struct symbols *sy); /* never 0 */
  */
 uint32_t symbols_resolve(struct symbols *sy, const struct image *image, uint64_t offset);
 
-/* Which permission is missing to find all names, and what to grant; "" if none is. */
-const char *symbols_denied(const struct symbols *sy);
+/* Why names are missing, for the last job: ERR_TIMEOUT, a file system does not answer; ERR_DENIED, a permission is missing, with
+ * what to grant; 0 and "", none are. */
+int symbols_missing(const struct symbols *sy, struct err *e);
 
 /* The name without its offset: "[libfoo.so]" for "[libfoo.so+0x1234]"; any other name stays. */
 uint32_t symbols_group(struct symbols *sy, uint32_t name);

@@ -27,6 +27,7 @@
 #include "proto/setting.h"
 
 struct budget;
+struct file_keeper;
 struct loop;
 struct local_pods;
 struct loop_account;
@@ -42,6 +43,8 @@ struct tracer_env {
 	struct rpc *rpc;
 	struct marks *marks;
 	struct local_pods *pods; /* which process is of which pod; NULL = no pods are known */
+	struct file_keeper
+		*files; /* reads files of programs, which may hang; NULL: drivers themselves do */
 	struct python *python; /* samples Python programs, once a driver starts it */
 	/* measures and limits what this agent takes, once a driver starts it */
 	struct budget *budget;

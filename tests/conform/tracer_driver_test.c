@@ -104,7 +104,7 @@ int main(int argc, char **argv)
 	CHECK_OK(rpc_new(&s.env.rpc, s.env.loop, &e), e);
 	/* The rings of marks, samples and budget are the agent's, not the tracer's: small from the start. */
 	s.env.marks = marks_new(&small, now_raw_ns());
-	s.env.python = python_new(s.env.loop, &small, NULL);
+	s.env.python = python_new(s.env.loop, &small, NULL, NULL);
 	s.env.budget = budget = budget_new(
 		&(struct budget_conf){ .loop = s.env.loop, .ring = small });
 	if (!strcmp(argv[1], "marks")) {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file system whose server stops answering, as that of a network or of FUSE may: hung_fs.py PROGRAM FOLDER. It is mounted at FOLDER, and all
-may use it; its only file, `prog`, is a copy of PROGRAM. It prints "mounted"; from SIGUSR1 on nothing is answered."""
+"""A file system whose server stops answering, as that of a network or of FUSE may: hung_fs.py PROGRAM FOLDER [NAME]. It is mounted at FOLDER, and all
+may use it; its only file, NAME (`prog`), is a copy of PROGRAM. It prints "mounted"; from SIGUSR1 on nothing is answered, until SIGUSR2."""
 import ctypes
 import errno
 import os
@@ -10,13 +10,22 @@ import struct
 import sys
 
 LOOKUP, FORGET, GETATTR, OPEN, READ, RELEASE, FLUSH, INIT, OPENDIR = 1, 2, 3, 14, 15, 18, 25, 26, 27
+INTERRUPT, BATCH_FORGET = 36, 42
 ROOT, PROG = 1, 2
 hung = False
+late = []
 
 
 def hang(*_):
     global hung
     hung = True
+
+
+def recover(*_):
+    global hung
+    hung = False
+    while late:
+        reply(late.pop())
 
 
 def attributes(node):
@@ -30,7 +39,7 @@ def answer(kind, node, body):
         return 0, struct.pack("<4I2H2I2H6I", 7, 31, 65536, 0, 0, 0, 131072, 1, 0, 0, *[0] * 6)
     if kind == GETATTR:
         return 0, struct.pack("<QII", 0, 0, 0) + attributes(node)
-    if kind == LOOKUP and body.rstrip(b"\0") == b"prog":
+    if kind == LOOKUP and body.rstrip(b"\0") == name:
         return 0, struct.pack("<4Q2I", PROG, 0, 0, 0, 0, 0) + attributes(PROG)
     if kind in (OPEN, OPENDIR):
         return 0, struct.pack("<QII", 0, 0, 0)
@@ -42,17 +51,26 @@ def answer(kind, node, body):
     return -(errno.ENOENT if kind == LOOKUP else errno.ENOSYS), b""
 
 
+def reply(request):
+    _, kind, number, node = struct.unpack_from("<IIQQ", request)
+    if kind not in (FORGET, INTERRUPT, BATCH_FORGET):
+        error, data = answer(kind, node, request[40:])
+        os.write(device, struct.pack("<IiQ", 16 + len(data), error, number) + data)
+
+
 program = pathlib.Path(sys.argv[1]).read_bytes()
+name = (sys.argv[3] if len(sys.argv) > 3 else "prog").encode()
 device = os.open("/dev/fuse", os.O_RDWR)
 options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions"
 libc = ctypes.CDLL(None, use_errno=True)
 if libc.mount(b"hung", sys.argv[2].encode(), b"fuse", 0, options.encode()):
     sys.exit(os.strerror(ctypes.get_errno()))
 signal.signal(signal.SIGUSR1, hang)
+signal.signal(signal.SIGUSR2, recover)
 print("mounted", flush=True)
 while True:
     request = os.read(device, 1 << 20)
-    _, kind, number, node = struct.unpack_from("<IIQQ", request)
-    if not hung and kind != FORGET:
-        error, data = answer(kind, node, request[40:])
-        os.write(device, struct.pack("<IiQ", 16 + len(data), error, number) + data)
+    if hung:
+        late.append(request)
+    else:
+        reply(request)

@@ -7,15 +7,26 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-ssize_t pread(int fd, void *out, size_t len, off_t offset)
+static void stick_to(int fd)
 {
 	const char *inode = getenv("STUCK_INODE"), *mark = getenv("STUCK_MARK");
 	struct stat st;
 
-	if (inode && mark && !fstat(fd, &st) && st.st_ino == strtoull(inode, NULL, 10)) {
-		close(open(mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-		for (;;)
-			pause();
-	}
+	if (!inode || !mark || fstat(fd, &st) || st.st_ino != strtoull(inode, NULL, 10))
+		return;
+	close(open(mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	for (;;)
+		pause();
+}
+
+ssize_t pread(int fd, void *out, size_t len, off_t offset)
+{
+	stick_to(fd);
 	return syscall(SYS_pread64, fd, out, len, offset);
+}
+
+ssize_t read(int fd, void *out, size_t len)
+{
+	stick_to(fd);
+	return syscall(SYS_read, fd, out, len);
 }

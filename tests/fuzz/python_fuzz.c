@@ -113,7 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			       NULL))
 		return 0;
 	functions = python_functions_new();
-	targets = python_targets_new(functions);
+	targets = python_targets_new(functions, NULL);
 	if (!python_targets_add(targets, 1, &memory, &interpreter))
 		abort();
 	for (int i = 0; i < 2; i++) {

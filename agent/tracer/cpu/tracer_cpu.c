@@ -60,7 +60,7 @@ struct cpu_job {
 	struct cpu_cut *cut;
 	struct buf bytes; /* of the cut's part */
 	uint64_t unread; /* samples of the cut that could not be read */
-	char denied[256]; /* symbols_denied() */
+	struct err missing; /* symbols_missing() */
 	struct cpu_job *next;
 };
 
@@ -77,7 +77,7 @@ struct tracer_cpu {
 	struct cpu_window *window;
 	struct loop_timer drain_timer;
 	struct symbols *symbols; /* NULL while a job has it */
-	char denied[256]; /* symbols_denied(), after the last job */
+	struct err missing; /* symbols_missing(), after the last job */
 	struct cpu_job *running; /* uses the symbols now */
 	struct cpu_job *waiting, **waiting_end;
 	/* jobs that wait for their Python samples before they join `waiting`; unordered */
@@ -120,12 +120,12 @@ static void job_run(void *arg)
 		xs_builder_free(b);
 	}
 	symbols_end(j->symbols);
-	snprintf(j->denied, sizeof(j->denied), "%s", symbols_denied(j->symbols));
+	(void)symbols_missing(j->symbols, &j->missing);
 }
 
-static void explain_denied(char *out, size_t size, const char *denied)
+static void explain_missing(char *out, size_t size, const struct err *missing)
 {
-	snprintf(out, size, "some functions have no name: %.220s", denied);
+	snprintf(out, size, "some functions have no name: %.220s", missing->msg);
 }
 
 static void finish_run(struct cpu_job *j)
@@ -139,8 +139,8 @@ static void finish_run(struct cpu_job *j)
 	part->base = PART_RAW;
 	part->bytes = j->bytes;
 	run->lost += j->unread;
-	if (run->result == RUN_OK && !run->detail[0] && j->denied[0])
-		explain_denied(run->detail, sizeof(run->detail), j->denied);
+	if (run->result == RUN_OK && !run->detail[0] && j->missing.code)
+		explain_missing(run->detail, sizeof(run->detail), &j->missing);
 	j->bytes = (struct buf)BUF_INIT;
 	run->arg = NULL;
 	run->done(run);
@@ -159,7 +159,7 @@ static void job_done(void *arg)
 		return;
 	}
 	t->symbols = j->symbols;
-	memcpy(t->denied, j->denied, sizeof(t->denied));
+	t->missing = j->missing;
 	t->running = NULL;
 	if (j->questions)
 		cpu_window_apply_answers(t->window, j->questions);
@@ -251,7 +251,8 @@ static void open_rings(struct tracer_cpu *t)
 	perf_rings_explain(&t->rings, &e, s->reason, sizeof(s->reason));
 }
 
-static void start(struct tracer_cpu *t, const struct ring_limits *limits)
+static void start(struct tracer_cpu *t, const struct ring_limits *limits,
+		  const struct file_keeper *files)
 {
 	t->window = cpu_window_new(&(struct cpu_window_conf){
 		.ring = *limits,
@@ -259,7 +260,7 @@ static void start(struct tracer_cpu *t, const struct ring_limits *limits)
 		.max_images = IMAGES_MAX,
 		.now_raw_ns = now_raw_ns(),
 	});
-	t->symbols = symbols_new();
+	t->symbols = symbols_new(files);
 	perf_rings_start(&t->rings, t->loop, on_ring, t);
 	loop_timer_each(t->loop, &t->drain_timer, DRAIN_EVERY_NS, on_drain, t);
 }
@@ -280,7 +281,7 @@ static int cpu_open(struct tracer **out, const struct tracer_env *env, struct er
 	t->off_reason = REASON_UNSUPPORTED;
 	open_rings(t);
 	if (t->rings.n)
-		start(t, &env->ring);
+		start(t, &env->ring, env->files);
 	else
 		t->state.health = TRACER_OFF;
 	*out = &t->base;
@@ -292,11 +293,11 @@ static void cpu_state(const struct tracer *t, struct tracer_state *out)
 	const struct tracer_cpu *cpu = to_cpu(t);
 
 	*out = cpu->state;
-	if (out->health != TRACER_OK || !cpu->denied[0])
+	if (out->health != TRACER_OK || !cpu->missing.code)
 		return;
 	out->health = TRACER_DEGRADED;
-	out->errno_value = EACCES;
-	explain_denied(out->reason, sizeof(out->reason), cpu->denied);
+	out->errno_value = cpu->missing.code == ERR_TIMEOUT ? ETIMEDOUT : EACCES;
+	explain_missing(out->reason, sizeof(out->reason), &cpu->missing);
 }
 
 /* ---- runs ---- */

@@ -24,7 +24,7 @@ static struct bed bed_new(void)
 {
 	struct bed b = { .f = fake_python_new(), .functions = python_functions_new() };
 
-	b.targets = python_targets_new(b.functions);
+	b.targets = python_targets_new(b.functions, NULL);
 	b.target = python_targets_add(b.targets, 4711, &b.f->memory, &b.f->interpreter);
 	b.main = fake_python_code(b.f, "main", "/job.py", 10);
 	b.middle = fake_python_code(b.f, "Model.forward", "/model.py", 100);

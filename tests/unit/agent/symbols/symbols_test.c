@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "agent/symbols/elf_symbols.h"
+#include "agent/proc/file_keeper.h"
 #include "agent/proc/foreign_file.h"
 #include "agent/proc/living.h"
 #include "agent/symbols/kallsyms.h"
@@ -24,7 +25,9 @@
 #include "agent/proc/maps.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/now.h"
 #include "tests/lib/check.h"
+#include "tests/lib/file_reader.h"
 #include "tests/lib/temp_dir.h"
 
 int a_function_to_be_found(int x);
@@ -288,11 +291,11 @@ static const char *resolve(struct symbols *sy, const struct image *image, uint64
 	return symbols_text(sy, symbols_resolve(sy, image, offset));
 }
 
-static void own_code_has_names(void)
+static void own_code_has_names(const struct file_keeper *keeper)
 {
 	uint64_t here = (uint64_t)(uintptr_t)a_function_to_be_found;
 	struct image self = { .kind = IMAGE_KIND_PROCESS, .pid = (uint32_t)getpid(), .serial = 1 };
-	struct symbols *sy = symbols_new();
+	struct symbols *sy = symbols_new(keeper);
 	const struct proc_maps *maps;
 	const struct proc_map *map;
 	struct image file;
@@ -363,7 +366,7 @@ __attribute__((format(printf, 1, 2))) static bool shell(const char *fmt, ...)
 static bool has_name(const char *path, uint64_t offset)
 {
 	struct image image = { .kind = IMAGE_KIND_FILE, .pid = (uint32_t)getpid() };
-	struct symbols *sy = symbols_new();
+	struct symbols *sy = symbols_new(NULL);
 	struct stat st;
 	bool found;
 
@@ -423,7 +426,7 @@ static void debug_files_of_the_system_are_followed(void)
 {
 	uint64_t here = (uint64_t)(uintptr_t)dlsym(dlopen("libc.so.6", RTLD_NOW), "memmove");
 	struct image self = { .kind = IMAGE_KIND_PROCESS, .pid = (uint32_t)getpid(), .serial = 1 };
-	struct symbols *sy = symbols_new();
+	struct symbols *sy = symbols_new(NULL);
 
 	symbols_begin(sy);
 	if (access("/usr/lib/debug/.build-id", R_OK))
@@ -442,7 +445,7 @@ static void vdso_and_linkage_tables_have_names(void)
 	uint64_t start = (uint64_t)getauxval(AT_SYSINFO_EHDR);
 	uint64_t at = (uint64_t)(uintptr_t)(vdso ? dlsym(vdso, "__vdso_clock_gettime") : NULL);
 	struct image shared = { .kind = IMAGE_KIND_VDSO };
-	struct symbols *sy = symbols_new();
+	struct symbols *sy = symbols_new(NULL);
 
 	symbols_begin(sy);
 	if (start && at) {
@@ -495,7 +498,7 @@ static void own_jit_code_has_names(void)
 {
 	struct image self = { .kind = IMAGE_KIND_PROCESS, .pid = (uint32_t)getpid(), .serial = 1 };
 	char *path = xasprintf("/tmp/perf-%d.map", getpid());
-	struct symbols *sy = symbols_new();
+	struct symbols *sy = symbols_new(NULL);
 	void *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	FILE *f = fopen(path, "w");
 
@@ -520,7 +523,7 @@ static void names_of_other_users_are_not_read(void)
 {
 	struct image self = { .kind = IMAGE_KIND_PROCESS, .pid = (uint32_t)getpid(), .serial = 1 };
 	char *path = xasprintf("/tmp/perf-%d.map", getpid());
-	struct symbols *sy = symbols_new();
+	struct symbols *sy = symbols_new(NULL);
 	void *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	FILE *f = fopen(path, "w");
 
@@ -575,7 +578,7 @@ static void removed_files_have_names(void)
 	struct image program = { .kind = IMAGE_KIND_FILE,
 				 .pid = self.pid,
 				 .path = (char *)"/no/such/program (deleted)" };
-	struct symbols *sy = symbols_new();
+	struct symbols *sy = symbols_new(NULL);
 	struct small small;
 	void *code;
 	struct stat st;
@@ -646,13 +649,14 @@ static void threads_that_are_left_have_the_files(void)
 static bool kernel_names_what_to_grant(void)
 {
 	struct image kernel = { .kind = IMAGE_KIND_KERNEL };
-	struct symbols *sy = symbols_new();
+	struct symbols *sy = symbols_new(NULL);
 	bool hidden, named;
+	struct err e;
 
 	symbols_begin(sy);
 	hidden = !strcmp(resolve(sy, &kernel, UINT64_MAX - 4096), "[kernel]");
 	symbols_end(sy);
-	named = strstr(symbols_denied(sy), "grant CAP_SYSLOG") != NULL;
+	named = symbols_missing(sy, &e) == ERR_DENIED && strstr(e.msg, "grant CAP_SYSLOG");
 	symbols_free(sy);
 	return hidden == named;
 }
@@ -671,13 +675,14 @@ static bool names_what_to_grant(void)
 	named &= foreign_open(file.pid, "/etc/passwd", &st, &e) == ERR_DENIED &&
 		 strstr(e.msg, "grant CAP_SYS_PTRACE");
 	for (size_t i = 0; i < ARRAY_SIZE(images); i++) {
-		struct symbols *sy = symbols_new();
+		struct symbols *sy = symbols_new(NULL);
 
-		named &= !*symbols_denied(sy);
+		named &= !symbols_missing(sy, &e) && !*e.msg;
 		symbols_begin(sy);
 		symbols_resolve(sy, images[i], 4096);
 		symbols_end(sy);
-		named &= strstr(symbols_denied(sy), "grant CAP_SYS_PTRACE") != NULL;
+		named &= symbols_missing(sy, &e) == ERR_DENIED &&
+			 strstr(e.msg, "grant CAP_SYS_PTRACE");
 		symbols_free(sy);
 	}
 	return named;
@@ -699,30 +704,74 @@ static void denied_root_names_what_to_grant(void)
 	CHECK_EQ(status, 0);
 }
 
+/* A file of the three functions, which the caller frees. */
+static struct image small_program(const char *dir)
+{
+	struct image file = { .kind = IMAGE_KIND_FILE, .pid = (uint32_t)getpid(), .minor = 99 };
+	struct small small;
+	struct stat st;
+	struct err e;
+
+	small_elf(&small);
+	file.path = xasprintf("%s/program", dir);
+	CHECK_OK(file_replace(file.path, 0600, &small, sizeof(small), &e), e);
+	CHECK(!stat(file.path, &st));
+	file.inode = st.st_ino;
+	return file;
+}
+
 /* A function's name is read once: afterwards the file may be gone, as that of a process that ended. */
 static void known_functions_need_no_file(void)
 {
 	const char *dir = temp_dir();
-	char *path = xasprintf("%s/program", dir);
-	struct image file = { .kind = IMAGE_KIND_FILE, .pid = (uint32_t)getpid(), .path = path };
-	struct symbols *sy = symbols_new();
-	struct small small;
-	struct stat st;
-	FILE *f = fopen(path, "we");
+	struct image file = small_program(dir);
+	struct symbols *sy = symbols_new(NULL);
 
-	small_elf(&small);
-	CHECK(f && fwrite(&small, sizeof(small), 1, f) == 1 && !fclose(f) && !stat(path, &st));
-	file.inode = st.st_ino;
 	symbols_begin(sy);
 	CHECK_STR(resolve(sy, &file, 0x1104), "one");
 	symbols_end(sy);
-	unlink(path);
+	unlink(file.path);
 	symbols_begin(sy);
 	CHECK_STR(resolve(sy, &file, 0x1108), "one");
 	CHECK_EQ(resolve(sy, &file, 0x1204)[0], '['); /* another function */
 	symbols_end(sy);
 	symbols_free(sy);
-	free(path);
+	free(file.path);
+	temp_dir_remove(dir);
+}
+
+/* A stopped process stands for one that waits for a file system. */
+static void files_that_hang_cost_only_their_names(const struct file_keeper *keeper)
+{
+	uint64_t here = (uint64_t)(uintptr_t)a_function_to_be_found;
+	struct image self = { .kind = IMAGE_KIND_PROCESS, .pid = (uint32_t)getpid(), .serial = 1 };
+	const char *dir = temp_dir();
+	struct image file = small_program(dir);
+	struct symbols *sy = symbols_new(keeper);
+	uint32_t epoch = symbols_epoch(sy);
+	struct err e;
+	pid_t reader;
+
+	symbols_begin(sy);
+	CHECK_STR(resolve(sy, &self, 0x10), "[unknown]"); /* looks for a perf map */
+	reader = file_reader(NULL, 0);
+	CHECK(reader && !kill(reader, SIGSTOP));
+	CHECK_STR(resolve(sy, &file, 0x1104), "[program+0x1104]");
+	CHECK_STR(resolve(sy, &self, here), "a_function_to_be_found");
+	CHECK(symbols_missing(sy, &e) == ERR_TIMEOUT && strstr(e.msg, file.path));
+	symbols_end(sy);
+
+	CHECK(!kill(reader, SIGCONT));
+	while (symbols_epoch(sy) == epoch) {
+		now_sleep_until_mono(now_mono_ns() + 20 * NS_PER_MS);
+		symbols_begin(sy);
+		symbols_end(sy);
+	}
+	CHECK_EQ(symbols_missing(sy, &e), 0);
+	CHECK_STR(resolve(sy, &file, 0x1104), "one");
+	symbols_end(sy);
+	symbols_free(sy);
+	free(file.path);
 	temp_dir_remove(dir);
 }
 
@@ -731,7 +780,7 @@ static void stopped_symbols_name_nothing_more(void)
 {
 	uint64_t here = (uint64_t)(uintptr_t)a_function_to_be_found;
 	struct image self = { .kind = IMAGE_KIND_PROCESS, .pid = (uint32_t)getpid(), .serial = 1 };
-	struct symbols *sy = symbols_new();
+	struct symbols *sy = symbols_new(NULL);
 
 	symbols_begin(sy);
 	CHECK_STR(resolve(sy, &self, here), "a_function_to_be_found");
@@ -744,13 +793,19 @@ static void stopped_symbols_name_nothing_more(void)
 
 int main(void)
 {
+	struct file_keeper *keeper;
+	struct err e;
+
+	CHECK_OK(file_keeper_start(&keeper, &e), e);
 	elf_offsets_become_names();
 	broken_elf_is_refused();
 	kallsyms_are_functions_in_order();
 	perf_map_is_read_as_it_grows();
 	maps_are_the_executable_ones();
 	equal_names_are_one_number();
-	own_code_has_names();
+	own_code_has_names(NULL);
+	own_code_has_names(keeper);
+	files_that_hang_cost_only_their_names(keeper);
 	separate_debug_files_are_followed();
 	debug_files_of_the_system_are_followed();
 	vdso_and_linkage_tables_have_names();
@@ -764,5 +819,6 @@ int main(void)
 	threads_that_are_left_have_the_files();
 	known_functions_need_no_file();
 	stopped_symbols_name_nothing_more();
+	file_keeper_free(keeper);
 	return a_function_to_be_found(0) != 1;
 }

@@ -67,7 +67,7 @@ static void check_plane_with(const struct cpu_window *w, struct symbols *sy, int
 
 static void check_plane(const struct cpu_window *w, int64_t to_ms, const char *want)
 {
-	struct symbols *sy = symbols_new();
+	struct symbols *sy = symbols_new(NULL);
 
 	check_plane_with(w, sy, to_ms, want);
 	symbols_free(sy);
@@ -348,7 +348,7 @@ static struct cpu_questions *ask(struct cpu_window *w, struct symbols *sy)
 
 static void names_are_asked_for_once(void)
 {
-	struct symbols *sy = symbols_new();
+	struct symbols *sy = symbols_new(NULL);
 	struct cpu_window *w = window(1000);
 	struct cpu_questions *q;
 	struct cpu_cut *cut;
@@ -388,7 +388,7 @@ static void names_are_asked_for_once(void)
 static void new_processes_are_not_read_from_proc(void)
 {
 	const uint32_t shell = 999999000;
-	struct symbols *sy = symbols_new();
+	struct symbols *sy = symbols_new(NULL);
 	struct cpu_window *w = window(1000);
 	struct cpu_questions *q;
 	struct buf b = BUF_INIT;

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program on a file system that does not answer, sampled beside others: it costs nothing but the names of its own functions, and the agent
+ends in time."""
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+from lib import xspace
+from lib.cluster import BIN, SLOW, Cluster, main, wait_until
+from lib.netns import SkipTest, own_processes
+
+HERE = pathlib.Path(__file__).parent
+JOB = BIN.parent / "tests/agent_job"
+OWN = {"hash_all", "sum_of_sines"}  # functions of the job
+USER = 4242
+PYTHON = os.path.realpath(sys.executable)
+SPIN = "def {0}():\n while True: sum(range(1000))\n{0}()"
+
+
+def as_user(*command):
+    return ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *command]
+
+
+@contextlib.contextmanager
+def hung_jobs(c, n, program=JOB, name="prog", command=lambda prog: as_user(prog, "1000"), env=None):
+    """The job on n such file systems, which answer until they get SIGUSR1: their servers."""
+    c.dir.chmod(0o711)
+    folders, servers = [c.dir / f"hung-{i}" for i in range(n)], []
+    try:
+        for i, folder in enumerate(folders):
+            folder.mkdir()
+            servers.append(c.start(f"burst-server-{i}", [sys.executable, HERE / "hung_fs.py", program, folder, name]))
+            wait_until("the mount", lambda: "mounted" in c.log(f"burst-server-{i}"))
+            c.start(f"burst-job-{i}", command(folder / name), env)
+        for i in range(n):
+            wait_until("the job", lambda: cpu_seconds(c.processes[f"burst-job-{i}"].pid) > 1, 60)
+        yield servers
+    finally:
+        for i in range(len(servers)):
+            c.kill(f"burst-server-{i}")  # what waits for an answer gets an error
+        for folder in folders[:len(servers)]:
+            subprocess.run(["umount", "-l", folder], check=True)
+
+
+def cpu_seconds(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def capture(c, *flags):
+    """The names of a capture, what is said of it, and how long it took."""
+    began = time.monotonic()
+    code, doc = c.tutti("capture", "--duration", "2s", "--json", *(flags or ("--tracer", "cpu")))
+    assert code == 0, doc
+    space = xspace.load(c.logdir / "plugins/profile" / doc["session"] / "host-a.xplane.pb")
+    return {name for p in space.planes for name, *_ in xspace.events(p)}, str(doc), time.monotonic() - began
+
+
+def end(c, agent):
+    began = time.monotonic()
+    agent.terminate()
+    assert agent.wait(20 * SLOW) == 0, agent.returncode
+    took = time.monotonic() - began
+    assert took < 2 * SLOW, f"the agent ended after {took:.1f} s"
+    assert "state=cut" not in c.log("host-a"), c.log("host-a")
+    return took
+
+
+def start_agent(c):
+    agent = c.agent("host-a")
+    c.wait_hosts(1)
+    if [t["state"] for t in c.hosts()["host-a"]["tracers"] if t["name"] == "cpu"] == ["off"]:
+        raise SkipTest("no CPU samples here")
+    return agent
+
+
+def test_others_keep_their_names():
+    with Cluster() as c, hung_jobs(c, 2) as servers:
+        c.aggregator()
+        for server in servers:
+            server.send_signal(signal.SIGUSR1)
+        c.start("burst-honest", [BIN / "burst", "--period", "100ms", "--work", "50ms"])
+        agent = start_agent(c)
+        names, said, first_s = capture(c)
+        again, _, again_s = capture(c)
+        took = end(c, agent)
+        print(f"       captures of 2 s took {first_s:.1f} and {again_s:.1f} s, the end {took:.2f} s")
+        for found in names, again:
+            assert "burst_work" in found and "[prog]" in found and not OWN & found, found
+        assert "does not answer" in said, said
+        assert max(first_s, again_s) < 15 * SLOW
+
+
+def test_names_come_back():
+    with Cluster() as c, hung_jobs(c, 1) as servers:
+        c.aggregator()
+        servers[0].send_signal(signal.SIGUSR1)
+        agent = start_agent(c)
+        names, _, _ = capture(c)
+        assert "[prog]" in names and not OWN & names, names
+        servers[0].send_signal(signal.SIGUSR2)
+        wait_until("the names", lambda: OWN & capture(c)[0], 60)
+        _, said, _ = capture(c)
+        assert "does not answer" not in said, said
+        end(c, agent)
+
+
+def test_python_programs():
+    """Their files are read, too, to find where their stacks are."""
+    with Cluster() as c, hung_jobs(c, 1, PYTHON, "python3", lambda prog: [prog, "-c", SPIN.format("unlucky")],
+                                   {"PYTHONHOME": sys.base_prefix}) as servers:
+        c.aggregator()
+        servers[0].send_signal(signal.SIGUSR1)
+        c.start("burst-honest", [PYTHON, "-c", SPIN.format("honest")])
+        agent = start_agent(c)
+        wait_until("the honest one", lambda: "honest" in capture(c, "--set", "python_tracer_level=1")[0], 60)
+        names, said, took = capture(c, "--set", "python_tracer_level=1")
+        assert "honest" in names and took < 15 * SLOW, (took, names)
+        assert "unlucky" in names or "does not answer" in said, said
+        servers[0].send_signal(signal.SIGUSR2)
+        wait_until("the other one", lambda: "unlucky" in capture(c, "--set", "python_tracer_level=1")[0], 60)
+        end(c, agent)
+
+
+if os.geteuid() or not os.path.exists("/dev/fuse"):
+    print("skip: needs root and FUSE")
+    sys.exit(77)
+own_processes()
+main(test_others_keep_their_names, test_names_come_back, test_python_programs)
