@@ -109,6 +109,21 @@ def test_names_come_back():
         end(c, agent)
 
 
+def test_slow_answers():
+    """A file system that answers, late each time: it is waited for a while, then left alone for a while."""
+    with Cluster() as c, hung_jobs(c, 1) as servers:
+        c.aggregator()
+        servers[0].send_signal(signal.SIGHUP)
+        c.start("burst-honest", [BIN / "burst", "--period", "100ms", "--work", "50ms"])
+        agent = start_agent(c)
+        for i in range(2):
+            names, said, took = capture(c)
+            print(f"       a capture of 2 s took {took:.1f} s")
+            assert "burst_work" in names and took < 20 * SLOW, (took, names)
+            assert i or "is too slow" in said, said
+        end(c, agent)
+
+
 def test_python_programs():
     """Their files are read, too, to find where their stacks are."""
     with Cluster() as c, hung_jobs(c, 1, PYTHON, "python3", lambda prog: [prog, "-c", SPIN.format("unlucky")],
@@ -130,4 +145,4 @@ if os.geteuid() or not os.path.exists("/dev/fuse"):
     print("skip: needs root and FUSE")
     sys.exit(77)
 own_processes()
-main(test_others_keep_their_names, test_names_come_back, test_python_programs)
+main(test_others_keep_their_names, test_names_come_back, test_slow_answers, test_python_programs)

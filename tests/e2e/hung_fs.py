@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A file system whose server stops answering, as that of a network or of FUSE may: hung_fs.py PROGRAM FOLDER [NAME]. It is mounted at FOLDER, and all
-may use it; its only file, NAME (`prog`), is a copy of PROGRAM. It prints "mounted"; from SIGUSR1 on nothing is answered, until SIGUSR2."""
+may use it; its only file, NAME (`prog`), is a copy of PROGRAM. It prints "mounted"; from SIGUSR1 on nothing is answered, until SIGUSR2;
+from SIGHUP on each answer takes a second."""
 import ctypes
 import errno
 import os
@@ -8,17 +9,24 @@ import pathlib
 import signal
 import struct
 import sys
+import time
 
 LOOKUP, FORGET, GETATTR, OPEN, READ, RELEASE, FLUSH, INIT, OPENDIR = 1, 2, 3, 14, 15, 18, 25, 26, 27
 INTERRUPT, BATCH_FORGET = 36, 42
 ROOT, PROG = 1, 2
 hung = False
 late = []
+delay = 0
 
 
 def hang(*_):
     global hung
     hung = True
+
+
+def slow_down(*_):
+    global delay
+    delay = 1
 
 
 def recover(*_):
@@ -67,10 +75,12 @@ if libc.mount(b"hung", sys.argv[2].encode(), b"fuse", 0, options.encode()):
     sys.exit(os.strerror(ctypes.get_errno()))
 signal.signal(signal.SIGUSR1, hang)
 signal.signal(signal.SIGUSR2, recover)
+signal.signal(signal.SIGHUP, slow_down)
 print("mounted", flush=True)
 while True:
     request = os.read(device, 1 << 20)
     if hung:
         late.append(request)
     else:
+        time.sleep(delay)
         reply(request)
