@@ -13,11 +13,13 @@
 
 #include "base/clean_text.h"
 #include "base/mem.h"
+#include "base/now.h"
 
 #define SCHEME	    "k8s://"
 #define HTTP_PORT   "7400"
 #define NAME_CHARS  "abcdefghijklmnopqrstuvwxyz0123456789.-"
 #define OUTPUT_MOST 2000
+#define AGAIN_NS    (500 * NS_PER_MS)
 
 bool forward_is_wanted(const char *server)
 {
@@ -60,24 +62,147 @@ bad:
 		       server);
 }
 
-/* In the child. A terminal's Ctrl-C is for this program, which ends the child when it needs it no more. */
-static void become(const char *space, const char *pod, int out, pid_t parent)
+/* ---- in the keeper, which is a child ---- */
+
+struct target {
+	const char *space, *pod;
+	long port; /* of this machine; 0 = kubectl chooses one */
+};
+
+static volatile sig_atomic_t kubectl; /* its pid */
+
+static void on_end(int signal_number)
 {
-	const char *const argv[] = { "kubectl", "port-forward", "--namespace", space,
-				     pod,	":" HTTP_PORT,	NULL };
+	(void)signal_number;
+	if (kubectl > 0) {
+		kill(kubectl, SIGTERM);
+		waitpid(kubectl, NULL, 0);
+	}
+	_exit(0);
+}
+
+static void become_kubectl(const struct target *t, int out, pid_t keeper)
+{
+	char ports[32];
+	const char *const argv[] = { "kubectl", "port-forward", "--namespace", t->space,
+				     t->pod,	ports,		NULL };
 	int null = open("/dev/null", O_RDONLY);
 	sigset_t none;
 
 	sigemptyset(&none);
+	if (t->port)
+		snprintf(ports, sizeof(ports), "%ld:" HTTP_PORT, t->port);
+	else
+		snprintf(ports, sizeof(ports), ":" HTTP_PORT);
+	signal(SIGTERM, SIG_DFL); /* and only then unblocked */
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	if (getppid() != parent || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
+	if (getppid() != keeper || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
 		_exit(1);
 	execvp(argv[0], (char *const *)argv);
 	dprintf(2, "%s: %s\n", argv[0], strerror(errno));
 	_exit(127);
 }
+
+/* Returns the descriptor that has its words, or -1. */
+static int start_kubectl(const struct target *t)
+{
+	pid_t keeper = getpid(), pid;
+	sigset_t end, old;
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC))
+		return -1;
+	sigemptyset(&end);
+	sigaddset(&end, SIGTERM);
+	sigprocmask(SIG_BLOCK, &end, &old);
+	pid = fork();
+	if (!pid)
+		become_kubectl(t, ends[1], keeper);
+	kubectl = pid;
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	close(ends[1]);
+	if (pid > 0)
+		return ends[0];
+	close(ends[0]);
+	return -1;
+}
+
+/* The port in kubectl's words, once they are whole; else 0. */
+static long port_in(const char *text)
+{
+	static const char said[] = "Forwarding from 127.0.0.1:";
+	const char *at = strstr(text, said);
+
+	return at && strchr(at, '\n') ? strtol(at + strlen(said), NULL, 10) : 0;
+}
+
+/* Reads kubectl's words to their end, where it has ended; hands them on to `out` until they name the port. Returns the port. */
+static long hear_kubectl(int in, int *out)
+{
+	char text[OUTPUT_MOST + 1] = "", rest[512];
+	size_t len = 0;
+	long port = 0;
+	ssize_t n = 1;
+
+	while (n) {
+		bool is_known = port || len == OUTPUT_MOST;
+
+		n = is_known ? read(in, rest, sizeof(rest))
+			     : read(in, text + len, OUTPUT_MOST - len);
+		if (n < 0 && errno != EINTR)
+			break;
+		if (n <= 0 || is_known)
+			continue;
+		if (*out >= 0 && write(*out, text + len, (size_t)n) < 0)
+			break;
+		len += (size_t)n;
+		text[len] = '\0';
+		port = port_in(text);
+		if (port && *out >= 0) {
+			close(*out);
+			*out = -1;
+		}
+	}
+	close(in);
+	while (waitpid(kubectl, NULL, 0) < 0 && errno == EINTR)
+		;
+	kubectl = 0;
+	return port;
+}
+
+/* A terminal's Ctrl-C is for the parent, which ends the keeper when it needs it no more. */
+static void keep(const char *space, const char *pod, int out, pid_t parent)
+{
+	struct target t = { .space = space, .pod = pod };
+	sigset_t none;
+	int in;
+
+	setpgid(0, 0);
+	signal(SIGTERM, on_end);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != parent)
+		_exit(1);
+	while ((in = start_kubectl(&t)) >= 0) {
+		long port = hear_kubectl(in, &out);
+
+		if (!port && !t.port)
+			break;
+		if (port)
+			dprintf(2,
+				"kubectl port-forward ended: %s went, or the link broke; "
+				"trying again\n",
+				pod);
+		t.port = port ? port : t.port;
+		now_sleep_until_mono(now_mono_ns() + AGAIN_NS);
+	}
+	_exit(1);
+}
+
+/* ---- here ---- */
 
 /* Its last line: kubectl logs each attempt before it says what is wrong. */
 static const char *last_line(char *text)
@@ -94,27 +219,21 @@ static const char *last_line(char *text)
 /* Reads up to the line that names the port, and adds its URL. */
 static int await_port(int in, struct forward *f, struct err *e)
 {
-	static const char said[] = "Forwarding from 127.0.0.1:";
 	char text[OUTPUT_MOST + 1] = "", clean[256];
 	const char *last;
-	size_t len = 0;
+	size_t len = 0, had = strlen(f->url);
 	ssize_t n;
 
 	while (len < OUTPUT_MOST && (n = read(in, text + len, OUTPUT_MOST - len)) != 0) {
-		const char *at;
-
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
 			break;
 		len += (size_t)n;
 		text[len] = '\0';
-		at = strstr(text, said);
-		if (at && strchr(at, '\n')) {
-			size_t had = strlen(f->url);
-
+		if (port_in(text)) {
 			snprintf(f->url + had, sizeof(f->url) - had, "%shttp://127.0.0.1:%ld",
-				 had ? "," : "", strtol(at + strlen(said), NULL, 10));
+				 had ? "," : "", port_in(text));
 			return 0;
 		}
 	}
@@ -123,12 +242,11 @@ static int await_port(int in, struct forward *f, struct err *e)
 	return err_set(e, ERR_PEER, "kubectl port-forward: %s", *clean ? clean : "it ended");
 }
 
-static void end_one(pid_t pid, int out)
+static void end_keeper(pid_t pid)
 {
 	kill(pid, SIGTERM);
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
-	close(out);
 }
 
 static int begin_one(struct forward *f, const char *server, const char *end, struct err *e)
@@ -149,21 +267,14 @@ static int begin_one(struct forward *f, const char *server, const char *end, str
 	}
 	pid = fork();
 	if (!pid)
-		become(space, pod, ends[1], self);
-	if (pid < 0)
-		rc = err_errno(e, "starting kubectl");
+		keep(space, pod, ends[1], self);
 	close(ends[1]);
-	if (pid < 0) {
-		close(ends[0]);
-		goto out;
-	}
-	rc = await_port(ends[0], f, e);
-	if (rc) {
-		end_one(pid, ends[0]);
-	} else {
-		f->kubectl[f->n].pid = pid;
-		f->kubectl[f->n++].out = ends[0];
-	}
+	rc = pid < 0 ? err_errno(e, "starting kubectl") : await_port(ends[0], f, e);
+	close(ends[0]);
+	if (!rc)
+		f->keepers[f->n++] = pid;
+	else if (pid > 0)
+		end_keeper(pid);
 out:
 	free(space);
 	free(pod);
@@ -194,8 +305,6 @@ int forward_begin(struct forward *f, const char *server, struct err *e)
 
 void forward_end(struct forward *f)
 {
-	while (f->n) {
-		f->n--;
-		end_one(f->kubectl[f->n].pid, f->kubectl[f->n].out);
-	}
+	while (f->n)
+		end_keeper(f->keepers[--f->n]);
 }

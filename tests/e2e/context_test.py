@@ -12,6 +12,7 @@ from lib.cluster import BIN, Cluster, main, wait_until
 KUBECTL = """#!/bin/sh
 echo "$$ $*" >>"$KUBECTL_LOG"
 [ "$3" != missing ] || { echo 'E1123 an attempt' >&2; echo 'Error from server (NotFound): pods "x-0" not found' >&2; exit 1; }
+[ ! -e "$HOME/away" ] || { echo 'error: unable to forward port because pod is not running' >&2; exit 1; }
 echo "Forwarding from 127.0.0.1:$KUBECTL_PORT -> 7400"
 exec sleep 60
 """
@@ -98,10 +99,22 @@ def test_contexts():
         p.send_signal(signal.SIGINT)
         assert p.wait(20) == 0
         wait_until("kubectl to end", lambda: not os.path.exists(f"/proc/{kubectl}"))
+        # kubectl ends with the pod. It is started again with the same port, and again, until the pod is back.
         p = subprocess.Popen([BIN / "tutti", "connect", "k8s://ml/tutti-aggregator"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         p.stdout.readline()
-        os.kill(int((c.dir / "kubectl.log").read_text().splitlines()[-1].split()[0]), signal.SIGTERM)
-        assert p.wait(20) == 1 and "kubectl ended" in p.stderr.read()
+
+        def logged():
+            return [line.split(" ", 1) for line in (c.dir / "kubectl.log").read_text().splitlines()]
+        before = len(logged())
+        (c.dir / "away").touch()
+        os.kill(int(logged()[-1][0]), signal.SIGTERM)
+        wait_until("two attempts", lambda: len(logged()) >= before + 2)
+        (c.dir / "away").unlink()
+        wait_until("kubectl again", lambda: os.path.exists(f"/proc/{logged()[-1][0]}/comm") and open(f"/proc/{logged()[-1][0]}/comm").read() == "sleep\n")
+        assert {words for _, words in logged()[before:]} == {f"{begin}tutti-aggregator-0 {c.http}:7400"}, logged()
+        p.send_signal(signal.SIGTERM)
+        assert p.wait(20) == 0 and not os.path.exists(f"/proc/{logged()[-1][0]}")
+        assert p.stderr.read().count("kubectl port-forward ended") == 1
 
 
 if __name__ == "__main__":
