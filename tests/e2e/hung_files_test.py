@@ -40,6 +40,9 @@ def hung_jobs(c, n, program=JOB, name="prog", command=lambda prog: as_user(prog,
             wait_until("the job", lambda: cpu_seconds(c.processes[f"burst-job-{i}"].pid) > 1, 60)
         yield servers
     finally:
+        for i in range(n):
+            if f"burst-job-{i}" in c.processes:
+                c.processes[f"burst-job-{i}"].kill()  # it ends when it can
         for i in range(len(servers)):
             c.kill(f"burst-server-{i}")  # what waits for an answer gets an error
         for folder in folders[:len(servers)]:
@@ -116,11 +119,10 @@ def test_slow_answers():
         servers[0].send_signal(signal.SIGHUP)
         c.start("burst-honest", [BIN / "burst", "--period", "100ms", "--work", "50ms"])
         agent = start_agent(c)
-        for i in range(2):
-            names, said, took = capture(c)
+        for _ in range(2):
+            names, _, took = capture(c)
             print(f"       a capture of 2 s took {took:.1f} s")
             assert "burst_work" in names and took < 20 * SLOW, (took, names)
-            assert i or "is too slow" in said, said
         end(c, agent)
 
 

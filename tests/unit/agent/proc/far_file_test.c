@@ -2,10 +2,12 @@
 /* Files read by another process, which hangs: a stopped process stands for one that waits for a file system. */
 #include "agent/proc/far_file.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fanotify.h>
 #include <unistd.h>
 
 #include "agent/proc/file_keeper.h"
@@ -16,6 +18,7 @@
 #include "tests/lib/temp_dir.h"
 
 #define BIG_BYTES (3 * FILE_CHUNK_BYTES + 17)
+#define LATE_NS	  (500 * NS_PER_MS)
 
 struct bed {
 	struct file_keeper *keeper;
@@ -147,6 +150,61 @@ static void one_user_takes_no_more_than_his_share(const struct bed *b)
 	far_files_free(ff);
 }
 
+/* Lets the reader open the marked file, late. */
+static void *open_late(void *arg)
+{
+	int fd = *(int *)arg;
+	struct fanotify_event_metadata event;
+
+	while (read(fd, &event, sizeof(event)) == sizeof(event)) {
+		struct fanotify_response r = { .fd = event.fd, .response = FAN_ALLOW };
+
+		now_sleep_until_mono(now_mono_ns() + LATE_NS);
+		CHECK(write(fd, &r, sizeof(r)) == sizeof(r));
+		close(event.fd);
+	}
+	return NULL;
+}
+
+/* Needs root, to make an open slow. */
+static void slow_files_are_left_alone_in_time(const struct bed *b)
+{
+	int fd = fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC, O_RDONLY | O_CLOEXEC), n = 0, rc;
+	struct far_files *ff = far_files_new(b->keeper);
+	const struct far_place slow = place(1, 1), of_user = place(2, 1), of_other = place(3, 2);
+	struct far_file f;
+	pthread_t thread;
+	struct stat st;
+	struct err e;
+
+	if (fd < 0 || fanotify_mark(fd, FAN_MARK_ADD, FAN_OPEN_PERM, AT_FDCWD, b->other) ||
+	    pthread_create(&thread, NULL, open_late, &fd)) {
+		printf("slow files: not as this user, or on this kernel\n");
+		close(fd);
+		far_files_free(ff);
+		return;
+	}
+	while (!(rc = far_open_here(ff, &slow, b->other, &f, &st, &e))) {
+		far_file_close(&f);
+		n++;
+	}
+	CHECK_EQ(rc, ERR_TIMEOUT);
+	CHECK(n > 2 && n <= 1 + FAR_USER_ASLEEP_NS / LATE_NS);
+	CHECK(strstr(far_files_hung(ff), b->other));
+	CHECK_EQ(far_open_here(ff, &of_user, b->big, &f, &st, &e), ERR_TIMEOUT);
+	CHECK_OK(far_open_here(ff, &of_other, b->big, &f, &st, &e), e);
+	far_file_close(&f);
+
+	CHECK(!far_files_begin(ff));
+	CHECK_OK(far_open_here(ff, &of_user, b->big, &f, &st, &e), e);
+	far_file_close(&f);
+	CHECK_EQ(far_open_here(ff, &slow, b->big, &f, &st, &e), ERR_TIMEOUT);
+	far_files_free(ff);
+	pthread_cancel(thread);
+	CHECK(!pthread_join(thread, NULL));
+	close(fd);
+}
+
 static void *stop(void *ff)
 {
 	now_sleep_until_mono(now_mono_ns() + 50 * NS_PER_MS);
@@ -212,6 +270,7 @@ int main(void)
 	files_are_read(&b);
 	who_hangs_is_given_up(&b);
 	one_user_takes_no_more_than_his_share(&b);
+	slow_files_are_left_alone_in_time(&b);
 	a_stop_ends_the_wait(&b);
 	a_reader_that_ends_is_replaced(&b);
 	file_keeper_free(b.keeper);
