@@ -55,6 +55,7 @@ struct python_worker {
 	struct python_frame *frames;
 	size_t n_frames, cap_frames;
 	struct stop stop; /* since the last hand-over */
+	uint64_t left_out; /* samples of threads beyond the limits, since then */
 };
 
 /* ---- the worker ---- */
@@ -118,6 +119,8 @@ static void keep_round(struct python_worker *w)
 	for (size_t i = 0; i < python_targets_count(w->targets); i++) {
 		const struct python_target *t = python_targets_get(w->targets, i);
 
+		if (t->is_sampled && !t->has_ended)
+			w->left_out += t->left_out;
 		for (size_t k = 0; t->is_sampled && !t->has_ended && k < t->threads.n_slots; k++) {
 			const struct python_thread *thread = u32_map_at(&t->threads, k);
 
@@ -240,8 +243,11 @@ static void on_rounds(void *arg)
 	py->is_busy = false;
 	mirror_functions(py);
 	py->n_sampled = python_targets_count(w->targets);
-	for (size_t i = 0; i < py->n_sampled; i++)
+	py->n_crowded = 0;
+	for (size_t i = 0; i < py->n_sampled; i++) {
 		python_take_process(py, python_targets_get(w->targets, i));
+		py->n_crowded += python_targets_get(w->targets, i)->is_crowded;
+	}
 	for (size_t i = 0; i < w->n_samples; i++)
 		python_take_sample(py, &w->samples[i], w->frames + w->samples[i].first);
 	make_room_for_functions(py);
@@ -252,6 +258,9 @@ static void on_rounds(void *arg)
 	if (w->stop.samples)
 		ring_add_gap(py->ring, w->stop.from_raw_ns, w->stop.to_raw_ns, w->stop.samples);
 	w->stop.samples = 0;
+	if (w->left_out)
+		ring_add_loss(py->ring, now_raw_ns(), w->left_out);
+	w->left_out = 0;
 	if (w->scan) {
 		py->unread = *python_targets_unread(w->targets);
 		python_forget_processes(py, w->targets);
@@ -399,6 +408,7 @@ void python_get_health(const struct python *py, struct python_health *out)
 				       .denied = py->unread.denied,
 				       .unsupported = py->unread.unsupported,
 				       .left_out = py->unread.left_out,
+				       .crowded = py->n_crowded,
 				       .is_own_only = py->unread.is_own_only,
 				       .errno_value = py->probe_errno };
 	memcpy(out->denied_why, py->unread.denied_why, sizeof(out->denied_why));

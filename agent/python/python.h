@@ -36,9 +36,10 @@ void python_set_hz(struct python *py, int hz);
 /* NULL before python_start(). */
 struct ring *python_ring(const struct python *py);
 
-/* Processes that are sampled, those that run Python and cannot be, and those that are left out as too many. */
+/* Processes that are sampled, those that run Python and cannot be, those that are left out as too many, and sampled ones of
+ * which threads are left out. */
 struct python_health {
-	size_t sampled, denied, unsupported, left_out;
+	size_t sampled, denied, unsupported, left_out, crowded;
 	bool is_own_only; /* only processes of the agent's own user can be read */
 	/* why the agent cannot read even its own memory: the call is missing or forbidden; 0 = it can */
 	int errno_value;

@@ -66,6 +66,7 @@ struct python {
 	struct python_process *processes; /* by serial */
 	struct threads *threads; /* of each of them */
 	size_t n_processes, n_sampled;
+	size_t n_crowded; /* sampled processes that have more threads than are sampled */
 	struct python_unread unread;
 	int probe_errno;
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "agent/proc/status.h"
 #include "base/clean_text.h"
@@ -185,6 +186,7 @@ struct pass {
 	int64_t until_cpu_ns; /* of the worker's thread */
 	/* a list could not be followed, or took too long: threads may be left out */
 	bool is_broken;
+	bool is_crowded; /* the list goes on behind the last thread that is sampled */
 };
 
 static struct python_thread *find_thread(const struct pass *p, uint64_t state)
@@ -204,8 +206,12 @@ static struct python_thread *adopt_thread(struct pass *p, struct python_thread *
 		return thread;
 	if (u32_map_get(&p->t->threads, key_of(state)))
 		thread_free(u32_map_remove(&p->t->threads, key_of(state)));
-	if (!id || id > INT32_MAX || p->n_new++ >= NEW_THREADS_MAX)
+	if (!id || id > INT32_MAX)
 		return NULL;
+	if (p->n_new++ >= NEW_THREADS_MAX) {
+		p->t->left_out++;
+		return NULL;
+	}
 	return thread_new(p->t, state, (uint32_t)id);
 }
 
@@ -244,9 +250,12 @@ static uint64_t sample_thread(struct pass *p, uint64_t state)
 	int64_t raw_ns = now_raw_ns();
 	uint64_t next;
 
-	if (p->n_threads++ == PYTHON_THREADS_MAX || is_too_long(p) ||
-	    (thread && thread->round == p->t->rounds)) {
-		p->is_broken = true; /* too many threads, too much time, or a circle */
+	if (thread && thread->round == p->t->rounds) {
+		p->is_broken = true; /* a circle */
+		return 0;
+	}
+	if (p->n_threads++ == PYTHON_THREADS_MAX || is_too_long(p)) {
+		p->is_broken = p->is_crowded = true;
 		return 0;
 	}
 	if (thread)
@@ -322,6 +331,19 @@ static void settle(struct pass *p)
 		thread_free(u32_map_remove(map, ended[--n]));
 }
 
+/* A list that was not followed to its end has at least one more thread, and no more than the process. Those that are known have a
+ * torn sample. */
+static uint64_t count_left_out(const struct python_target *t)
+{
+	char path[32];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%u/task", t->pid);
+	if (!t->is_checked || stat(path, &st) || st.st_nlink < 3 + t->threads.n)
+		return 1;
+	return st.st_nlink - 2 - t->threads.n;
+}
+
 static void sample_target(struct python_targets *ts, struct python_target *t, int64_t now_cpu_ns)
 {
 	struct pass p = { .ts = ts, .t = t, .until_cpu_ns = now_cpu_ns + PROCESS_CPU_NS };
@@ -329,6 +351,7 @@ static void sample_target(struct python_targets *ts, struct python_target *t, in
 	bool ok;
 
 	t->rounds++;
+	t->left_out = 0;
 	python_walk_set(ts->walk, &t->memory, &t->interpreter.layout);
 	ok = read_first_interpreter(&p, &thread, &next);
 	for (size_t i = 0; ok && i < INTERPRETERS_MAX; i++) {
@@ -339,6 +362,9 @@ static void sample_target(struct python_targets *ts, struct python_target *t, in
 		ok = read_interpreter(&p, next, &thread, &next);
 	}
 	p.is_broken |= !ok;
+	t->is_crowded = p.is_crowded;
+	if (p.is_crowded)
+		t->left_out = count_left_out(t);
 	settle(&p);
 }
 

@@ -19,7 +19,7 @@
 
 #define PYTHON_TARGETS_MAX  512 /* processes that are sampled */
 #define PYTHON_PER_USER_MAX 384 /* of one user */
-#define PYTHON_THREADS_MAX  4096 /* of one process */
+#define PYTHON_THREADS_MAX  4096 /* of one process: those that began last */
 
 enum python_result {
 	PYTHON_RESULT_NONE, /* no sample in this round */
@@ -60,6 +60,9 @@ struct python_target {
 	struct python_turn turn;
 	uint64_t rounds; /* in which it was sampled */
 	bool is_sampled; /* in the last round */
+	/* in the last round: it has more threads than are sampled; threads without a sample, not even a torn one */
+	bool is_crowded;
+	uint64_t left_out;
 	uint32_t next_rounds; /* in how many rounds it is sampled again; 0 = it never was */
 };
 

@@ -187,6 +187,23 @@ def test_crowd():
         assert mine >= 60 and mine > 5 * theirs / 1001, (mine, theirs)
 
 
+def python_tracer(c):
+    return next(t for t in c.hosts()["host-a"]["tracers"] if t["name"] == "python")
+
+
+def test_too_many_threads():
+    """What is not sampled of a process with more threads than are sampled of one counts as lost, and the tracer says why."""
+    with Cluster() as c:
+        c.aggregator()
+        agent(c)
+        start_job(c, "crowd", PYTHONS[0][1:], threads=4200)
+        wait_until("the reason", lambda: "more threads than are sampled" in python_tracer(c)["reason"], 60)
+        code, doc = c.tutti("capture", "--duration", "2s", "--tracer", "python", "--json", check=3)
+        [host] = doc["hosts"]
+        [tracer] = host["tracers"]
+        assert (host["reason"], tracer["state"]) == ("unsupported", "degraded") and tracer["lost"] > 0, doc
+
+
 def test_no_permission():
     """Without CAP_SYS_PTRACE the agent starts, and says what is missing; the capture says it, too."""
     if os.geteuid():
@@ -208,4 +225,4 @@ def test_no_permission():
 
 own_processes()  # all Python programs of a machine share what sampling may take
 assert subprocess.run([BIN / "tutti-agent", "--help"], capture_output=True, text=True).stdout.count("--python-hz") == 1
-main(test_timeline, test_stopped, test_roots, test_crowd, test_no_permission)
+main(test_timeline, test_stopped, test_roots, test_crowd, test_too_many_threads, test_no_permission)

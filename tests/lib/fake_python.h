@@ -9,7 +9,7 @@
 #include "agent/python/interpreter.h"
 
 #define FAKE_PYTHON_BASE  UINT64_C(0x7f0000000000)
-#define FAKE_PYTHON_BYTES ((size_t)1 << 20)
+#define FAKE_PYTHON_BYTES ((size_t)2 << 20)
 
 struct fake_python {
 	uint8_t bytes[FAKE_PYTHON_BYTES];

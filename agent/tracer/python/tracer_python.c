@@ -159,6 +159,14 @@ static const char *judge(const struct tracer_python *t, struct tracer_state *sta
 			 h.left_out);
 		return REASON_UNSUPPORTED;
 	}
+	if (h.crowded) {
+		state->health = TRACER_DEGRADED;
+		snprintf(state->reason, sizeof(state->reason),
+			 "%zu Python processes have more threads than are sampled of one: those "
+			 "that began first are left out",
+			 h.crowded);
+		return REASON_UNSUPPORTED;
+	}
 	return "";
 }
 

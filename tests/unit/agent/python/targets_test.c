@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/now.h"
 #include "tests/lib/check.h"
 #include "tests/lib/fake_python.h"
 
@@ -291,6 +292,49 @@ static void a_broken_list_of_threads_tears_the_rest(void)
 	bed_free(&b);
 }
 
+/* A round takes a number of new threads: the others have no sample yet, and are counted. */
+static void new_threads_beyond_those_of_a_round_are_counted(void)
+{
+	struct bed b = bed_new();
+
+	for (uint32_t id = 100; id < 169; id++)
+		fake_python_thread(b.f, id);
+	sample(&b);
+	CHECK_EQ(b.target->left_out, 6);
+	CHECK(!b.target->is_crowded && !find(&b, 77));
+	CHECK(sample(&b));
+	CHECK_EQ(b.target->left_out, 0);
+	bed_free(&b);
+}
+
+/* The first copy of a round takes as long as a whole round may. */
+static void take_long(struct fake_python *f, void *arg)
+{
+	int64_t until_ns = now_thread_cpu_ns() + 60 * NS_PER_MS;
+
+	(void)arg;
+	while (now_thread_cpu_ns() < until_ns)
+		;
+	f->before_read = NULL;
+}
+
+/* The thread that began first is the last of the list, which was not followed to there. */
+static void threads_beyond_the_limits_are_counted(void)
+{
+	struct bed b = bed_new();
+
+	for (uint32_t id = 100; id < 115; id++)
+		fake_python_thread(b.f, id);
+	b.f->before_read = take_long;
+	CHECK(!sample(&b));
+	CHECK(b.target->is_crowded && find(&b, 100));
+	CHECK_EQ(b.target->left_out, 1);
+	CHECK(sample(&b));
+	CHECK(!b.target->is_crowded);
+	CHECK_EQ(b.target->left_out, 0);
+	bed_free(&b);
+}
+
 static void a_process_that_is_gone_has_ended(void)
 {
 	struct bed b = bed_new();
@@ -318,6 +362,8 @@ int main(void)
 	a_deep_stack_loses_its_outermost_frames();
 	threads_come_and_go();
 	a_broken_list_of_threads_tears_the_rest();
+	new_threads_beyond_those_of_a_round_are_counted();
+	threads_beyond_the_limits_are_counted();
 	a_process_that_is_gone_has_ended();
 	return 0;
 }
