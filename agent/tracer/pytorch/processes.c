@@ -31,6 +31,7 @@ struct pytorch_processes {
 	void *arg;
 	struct buf config, reply;
 	int64_t warned_mono_ns;
+	int64_t full_mono_ns; /* when one was last left out; 0 = never */
 };
 
 /* ---- the list ---- */
@@ -52,6 +53,11 @@ const struct pytorch_process *pytorch_processes_list(struct pytorch_processes *p
 	drop_gone(ps);
 	*n = ps->n;
 	return ps->list;
+}
+
+bool pytorch_processes_left_out(const struct pytorch_processes *ps)
+{
+	return ps->full_mono_ns && ps->full_mono_ns >= loop_now_ns(ps->loop) - PYTORCH_GONE_NS;
 }
 
 static struct pytorch_process *find(struct pytorch_processes *ps, int64_t pid)
@@ -84,8 +90,10 @@ static int add(struct pytorch_processes *ps, const struct datagram_from *from,
 	char path[64];
 	int rc = check_room(ps, from->uid, e);
 
-	if (rc)
+	if (rc) {
+		ps->full_mono_ns = loop_now_ns(ps->loop);
 		return rc;
+	}
 	if (ps->n == ps->cap) {
 		ps->cap = ps->cap ? 2 * ps->cap : 16;
 		ps->list = xrealloc(ps->list, ps->cap * sizeof(*ps->list));

@@ -53,6 +53,9 @@ int pytorch_processes_error(const struct pytorch_processes *ps, struct err *e);
 /* Those that asked in the last minute; borrowed until the loop turns. */
 const struct pytorch_process *pytorch_processes_list(struct pytorch_processes *ps, size_t *n);
 
+/* Some processes asked in the last minute and are not in the list, which was full. */
+bool pytorch_processes_left_out(const struct pytorch_processes *ps);
+
 /* A process waits 90 ms for the answer. It would take a later one for the answer to its next request. */
 #define PYTORCH_ANSWER_IN_NS (70 * NS_PER_MS)
 

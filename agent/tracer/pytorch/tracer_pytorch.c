@@ -28,6 +28,9 @@
 
 TRACER_DECLARE(pytorch);
 
+#define LEFT_OUT \
+	"PyTorch processes are left out: more than %d ask this agent, or more than %d of one user"
+
 #define LONGEST_RECORDING_NS (LIMIT_DURATION_NS + 60 * NS_PER_S)
 
 struct pytorch_conf {
@@ -200,6 +203,12 @@ static void pytorch_run_finish(struct pytorch_run *pr)
 	size_t good = 0, bad = 0;
 	const char *reason = "";
 
+	if (pytorch_processes_left_out(pr->t->processes)) {
+		snprintf(run->detail, sizeof(run->detail), LEFT_OUT, PYTORCH_PROCESSES_MAX,
+			 PYTORCH_PER_USER_MAX);
+		reason = REASON_UNSUPPORTED;
+		bad++;
+	}
 	finish_pieces(pr, &good, &bad, &reason);
 	for (struct recording *r = pr->recordings; r; r = r->next) {
 		good += r->path != NULL;
@@ -351,7 +360,6 @@ static bool tell_next_piece(struct pytorch_run *pr, const struct pytorch_process
 	return true;
 }
 
-/* If several captures want the process, the first one gets it. */
 /* Whether the process's pod opted out. */
 static bool is_hidden(const struct tracer_pytorch *t, int64_t pid)
 {
@@ -362,6 +370,7 @@ static bool is_hidden(const struct tracer_pytorch *t, int64_t pid)
 	return hidden;
 }
 
+/* If several captures want the process, the first one gets it. */
 static void on_ask(void *arg, const struct pytorch_process *p, struct buf *config)
 {
 	const struct tracer_pytorch *t = arg;
@@ -521,6 +530,10 @@ static void pytorch_state(const struct tracer *tracer, struct tracer_state *out)
 		out->errno_value = EACCES;
 		snprintf(out->reason, sizeof(out->reason),
 			 "traces of %zu PyTorch processes cannot be read: %.190s", denied, e.msg);
+	} else if (pytorch_processes_left_out(t->processes)) {
+		out->health = TRACER_DEGRADED;
+		snprintf(out->reason, sizeof(out->reason), LEFT_OUT, PYTORCH_PROCESSES_MAX,
+			 PYTORCH_PER_USER_MAX);
 	}
 }
 

@@ -57,6 +57,19 @@ int main(void)
 	CHECK_EQ(pytorch_processes_list(ps, &n)->requests, 2);
 	CHECK_EQ(n, 1);
 
+	for (int i = 1; i < PYTORCH_PER_USER_MAX; i++) {
+		from.pid++;
+		CHECK_OK(pytorch_processes_take(ps, request.data, request.len, &from, &reply, &e),
+			 e);
+	}
+	CHECK(!pytorch_processes_left_out(ps));
+	from.pid++;
+	CHECK_EQ(pytorch_processes_take(ps, request.data, request.len, &from, &reply, &e),
+		 ERR_LIMIT);
+	CHECK(pytorch_processes_left_out(ps));
+	pytorch_processes_list(ps, &n);
+	CHECK_EQ(n, PYTORCH_PER_USER_MAX);
+
 	pytorch_processes_free(ps);
 	loop_free(loop);
 	buf_release(&request);
