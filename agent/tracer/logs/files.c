@@ -18,6 +18,7 @@
 
 #define CHUNK_BYTES (64 << 10)
 #define LINE_GUESS  100 /* bytes, of a file of which no line was read */
+#define TAIL_BYTES  64
 
 struct log_file {
 	dev_t dev;
@@ -25,6 +26,9 @@ struct log_file {
 	int fd;
 	bool is_matched; /* at the last look */
 	uint64_t offset;
+	/* the bytes before the offset: they tell a file that was cut and is longer again */
+	uint8_t tail[TAIL_BYTES];
+	size_t n_tail;
 	int64_t grew_mono_ns;
 	uint64_t lines, bytes; /* read */
 	struct log_origin origin;
@@ -124,6 +128,14 @@ static bool is_line_start(int fd, uint64_t offset)
 	return !offset || file_read_up_to(fd, offset - 1, &before, 1) != 1 || before == '\n';
 }
 
+static size_t read_tail(const struct log_file *file, uint8_t out[TAIL_BYTES])
+{
+	size_t n = file->offset < TAIL_BYTES ? (size_t)file->offset : TAIL_BYTES;
+	ssize_t got = file_read_up_to(file->fd, file->offset - n, out, n);
+
+	return got < 0 ? 0 : (size_t)got;
+}
+
 static void follow(struct files *f, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -143,6 +155,7 @@ static void follow(struct files *f, const char *path)
 					   .offset = f->looked ? 0 : (uint64_t)st.st_size,
 					   .grew_mono_ns = now_mono_ns() };
 		file->split.skips = !is_line_start(fd, file->offset);
+		file->n_tail = read_tail(file, file->tail);
 		origin_of_path(path, &file->origin);
 		f->v[f->n++] = file;
 		return;
@@ -151,8 +164,9 @@ static void follow(struct files *f, const char *path)
 		close(fd);
 }
 
-/* Files are told apart before they are opened: opening a device may do something. */
-static void match(struct files *f, const char *path)
+/* Files are told apart before they are opened: opening a device may do something. `is_named`: the path itself is asked for, not a
+ * pattern. */
+static void match(struct files *f, const char *path, bool is_named)
 {
 	struct log_file *file;
 	struct stat st;
@@ -167,6 +181,8 @@ static void match(struct files *f, const char *path)
 		file->is_matched = true;
 	else if (S_ISREG(st.st_mode))
 		follow(f, path);
+	else if (is_named)
+		add_problem(f, path, 0, "not a regular file: nothing of it is read");
 }
 
 static void close_quiet_files(struct files *f)
@@ -209,7 +225,7 @@ void files_look(struct files *f)
 		if (glob(f->patterns[i], GLOB_NOSORT | GLOB_BRACE, NULL, &found) == GLOB_NOMATCH)
 			add_no_match(f, f->patterns[i]);
 		for (size_t k = 0; k < found.gl_pathc; k++)
-			match(f, found.gl_pathv[k]);
+			match(f, found.gl_pathv[k], !strcmp(found.gl_pathv[k], f->patterns[i]));
 		globfree(&found);
 	}
 	close_quiet_files(f);
@@ -251,9 +267,25 @@ static void skip_backlog(struct log_file *file, struct reading *r, uint64_t size
 
 	r->lost += (to - file->offset) / (line ? line : 1) + 1;
 	file->offset = to;
+	file->n_tail = read_tail(file, file->tail);
 	buf_reset(&file->split.begun);
 	buf_reset(&file->runtime.joined);
 	file->split.skips = !is_line_start(file->fd, to);
+}
+
+static void keep_tail(struct log_file *file, const uint8_t *data, size_t n)
+{
+	size_t before = n < TAIL_BYTES ? TAIL_BYTES - n : 0;
+
+	if (before > file->n_tail)
+		before = file->n_tail;
+	if (n > TAIL_BYTES) {
+		data += n - TAIL_BYTES;
+		n = TAIL_BYTES;
+	}
+	memmove(file->tail, file->tail + file->n_tail - before, before);
+	memcpy(file->tail + before, data, n);
+	file->n_tail = before + n;
 }
 
 /* Up to `share` bytes. */
@@ -274,7 +306,18 @@ static void read_file(struct files *f, struct log_file *file, struct reading *r,
 		r->bytes_left -= n;
 		share -= n;
 		split_add(&file->split, f->chunk, (size_t)n, on_split, &t);
+		keep_tail(file, f->chunk, (size_t)n);
 	}
+}
+
+/* It is shorter than what was read of it, or has other bytes there. */
+static bool was_cut(const struct log_file *file, uint64_t size)
+{
+	uint8_t tail[TAIL_BYTES];
+
+	if (size <= file->offset || !file->n_tail)
+		return size < file->offset;
+	return read_tail(file, tail) != file->n_tail || memcmp(tail, file->tail, file->n_tail);
 }
 
 /* Sets what is to be read, and takes a line that has waited for its end. */
@@ -288,10 +331,11 @@ static void check_size(struct log_file *file, struct reading *r)
 	if (fstat(file->fd, &st))
 		return;
 	size = (uint64_t)st.st_size;
-	if (size < file->offset) {
+	if (was_cut(file, size)) {
 		split_flush(&file->split, on_split, &t);
 		file->split.skips = false;
 		file->offset = 0;
+		file->n_tail = 0;
 	}
 	file->pending = size - file->offset;
 	if (file->split.begun.len && !file->pending &&

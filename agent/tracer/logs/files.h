@@ -2,8 +2,9 @@
 /*
  * Follows log files by path or pattern. Those that are there at the first look are read from their end on, those that
  * come later from their beginning. A file is known by its inode: a renamed file (rotation) is read to its end, together
- * with the new one of that name; a file that became shorter (truncation) is read again from its beginning. Sizes are
- * compared at each reading: that costs 0.3 us a file and, unlike inotify, works on every file system.
+ * with the new one of that name; a file that became shorter, or has other bytes before the place where reading ended
+ * (truncation), is read again from its beginning. Sizes are compared at each reading: that costs 0.3 us a file and, unlike
+ * inotify, works on every file system.
  *
  * For a worker, one at a time.
  */

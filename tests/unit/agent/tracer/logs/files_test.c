@@ -149,6 +149,10 @@ static void a_file_is_cut(void)
 	CHECK_STR(read_all(&b), "a.log:one|");
 	write_flags(&b, "a.log", "x\n", 2, O_TRUNC);
 	CHECK_STR(read_all(&b), "a.log:two with|a.log:x|");
+	write_flags(&b, "a.log", "longer than before\n", 19, O_TRUNC);
+	CHECK_STR(read_all(&b), "a.log:longer than before|");
+	append(&b, "a.log", "and on\n");
+	CHECK_STR(read_all(&b), "a.log:and on|");
 	close_bed(&b);
 }
 
@@ -182,6 +186,14 @@ static void what_is_no_file_is_left_alone(void)
 	free(fifo);
 	files_look(b.files);
 	CHECK_EQ(files_count(b.files), 0);
+	CHECK_STR(files_problem(b.files), "");
+	close_bed(&b);
+	open_bed(&b, "a.log"); /* by its name: it is told of */
+	fifo = path_of(&b, "a.log");
+	CHECK(!mkfifo(fifo, 0600));
+	free(fifo);
+	files_look(b.files);
+	CHECK(strstr(files_problem(b.files), "/a.log: not a regular file"));
 	close_bed(&b);
 }
 
