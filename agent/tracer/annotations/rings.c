@@ -44,6 +44,7 @@ struct process {
 	int64_t descriptors; /* how many it had at the last look; 0 = not known */
 	uint64_t program; /* inode of its executable at the last look; 0 = not known */
 	bool denied;
+	size_t left_out; /* its rings that the last search found no room for */
 };
 
 /* Whose rings they are. */
@@ -73,6 +74,8 @@ struct rings {
 	int64_t now_mono_ns;
 	int64_t all_mono_ns; /* earliest time of the next search of all processes */
 	bool all, incomplete;
+	size_t n_refused; /* rings that there was no room for, ever */
+	size_t left_out; /* those of the processes as they were last searched */
 	int64_t warned_mono_ns;
 };
 
@@ -128,6 +131,11 @@ size_t rings_count(const struct rings *rs)
 	return rs->n;
 }
 
+size_t rings_left_out(const struct rings *rs)
+{
+	return rs->left_out;
+}
+
 bool rings_is_incomplete(const struct rings *rs)
 {
 	return rs->incomplete;
@@ -153,6 +161,7 @@ static bool has_room(struct rings *rs, int32_t pid, const struct user *user)
 	if (rs->n < RINGS_MAX && user->n_rings < RINGS_PER_USER_MAX &&
 	    of_process < RINGS_PER_PROCESS_MAX)
 		return true;
+	rs->n_refused++;
 	warn(rs, pid, "too many rings of annotations: this one is not read");
 	return false;
 }
@@ -266,18 +275,20 @@ static void add_found(struct rings *rs, int32_t pid, int proc_fd, int number)
 }
 
 /* Of a process that has ended, the number that it had in a PID namespace of its own is not known any more. */
-void rings_add(struct rings *rs, int fd, int32_t pid, uint32_t uid)
+bool rings_add(struct rings *rs, int fd, int32_t pid, uint32_t uid)
 {
 	struct ring_entry r = { .number = -1, .pid = pid };
+	size_t refused = rs->n_refused;
 	struct proc_status status;
 
 	if (pid <= 0 || !is_memfd(rs, fd, &r.inode)) {
 		close(fd);
-		return;
+		return true;
 	}
 	r.proc_fd = open_process((uint32_t)pid);
 	(void)proc_status_of((uint32_t)pid, &status);
 	add_entry(rs, r, uid, fd, status.inner_id ? status.inner_id : pid);
+	return rs->n_refused == refused;
 }
 
 /* False and errno if the link cannot be read. */
@@ -348,16 +359,18 @@ static bool search(struct rings *rs, struct process *p, uint32_t id)
 static void look_at(struct rings *rs, struct process *p)
 {
 	uint32_t pid = (uint32_t)p->pid, id;
+	size_t refused = rs->n_refused;
 
 	/* It may have closed another descriptor meanwhile: so it is searched now and then anyway. */
 	if (is_unchanged(p) && rs->now_mono_ns < p->searched_mono_ns + LOOK_MOST_NS)
 		return;
 	p->searched_mono_ns = rs->now_mono_ns;
-	if (search(rs, p, pid) || p->denied)
-		return;
-	id = proc_living(pid);
-	if (id != pid)
-		(void)search(rs, p, id);
+	if (!search(rs, p, pid) && !p->denied) {
+		id = proc_living(pid);
+		if (id != pid)
+			(void)search(rs, p, id);
+	}
+	p->left_out = rs->n_refused - refused;
 }
 
 static void look_if_due(struct rings *rs, int32_t pid, uint64_t inode)
@@ -391,13 +404,16 @@ static void forget_gone(struct rings *rs)
 	uint32_t *gone = xmalloc((rs->by_pid.n + 1) * sizeof(*gone));
 
 	rs->incomplete = false;
+	rs->left_out = 0;
 	for (size_t i = 0; i < rs->by_pid.n_slots; i++) {
 		const struct process *p = u32_map_at(&rs->by_pid, i);
 
-		if (p && p->seen != rs->looks)
+		if (p && p->seen != rs->looks) {
 			gone[n++] = (uint32_t)p->pid;
-		else if (p)
+		} else if (p) {
 			rs->incomplete |= p->denied;
+			rs->left_out += p->left_out;
+		}
 	}
 	while (n)
 		free(u32_map_remove(&rs->by_pid, gone[--n]));

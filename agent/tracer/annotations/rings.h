@@ -28,8 +28,8 @@ void rings_free(struct rings *rs); /* NULL is fine */
 /* Searches for rings in the processes whose time has come, or in all unless they were searched lately. */
 void rings_look(struct rings *rs, int64_t now_mono_ns, bool all);
 
-/* A ring that process `pid` of user `uid` sent. Takes `fd`. The process may have ended meanwhile. */
-void rings_add(struct rings *rs, int fd, int32_t pid, uint32_t uid);
+/* A ring that process `pid` of user `uid` sent. Takes `fd`. The process may have ended meanwhile. False: there is no room for it. */
+bool rings_add(struct rings *rs, int fd, int32_t pid, uint32_t uid);
 
 /* Reads all rings into `reading`, each time beginning with another ring. Rings of processes that have ended are
  * read to their end and forgotten. */
@@ -39,6 +39,9 @@ void rings_read(struct rings *rs, struct ring_reading *reading);
 void rings_each_open(struct rings *rs, const struct ring_reading *reading);
 
 size_t rings_count(const struct rings *rs);
+
+/* How many of the last search, or of those before of processes that are not searched again yet, there was no room for. */
+size_t rings_left_out(const struct rings *rs);
 
 /* Some processes cannot be looked at: CAP_SYS_PTRACE or CAP_DAC_READ_SEARCH is missing. */
 bool rings_is_incomplete(const struct rings *rs);

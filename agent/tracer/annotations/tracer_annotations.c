@@ -35,7 +35,12 @@
 
 TRACER_DECLARE(annotations);
 
-#define SENT_MAX 64 /* rings that came since the last reading; others are found below /proc */
+#define SENT_MAX \
+	RINGS_MAX /* rings that came since the last reading; others are found below /proc, if their process lives */
+
+#define LEFT_OUT \
+	"%zu rings of annotations are not read: there are more than %d, %d of a user or %d of a " \
+	"process"
 
 struct annotations_conf {
 	int64_t annotations_look_ns;
@@ -100,6 +105,7 @@ struct tracer_annotations {
 	struct waiting_run *waiting;
 	size_t n_rings; /* of the last reading */
 	int64_t read_raw_ns; /* when that was */
+	size_t left_out; /* rings that are not read, since there are too many */
 	bool incomplete;
 };
 
@@ -137,16 +143,17 @@ static void read_rings(void *arg)
 	struct ring_reading reading = {
 		.map = &r->ticks, .slots_left = READ_SLOTS, .fn = on_note, .arg = r
 	};
+	uint64_t n_refused = 0; /* each has a record at least */
 
 	for (size_t i = 0; i < r->n_sent; i++)
-		rings_add(r->rings, r->sent[i].fd, r->sent[i].pid, r->sent[i].uid);
+		n_refused += !rings_add(r->rings, r->sent[i].fd, r->sent[i].pid, r->sent[i].uid);
 	r->n_sent = 0;
 	if (r->look)
 		rings_look(r->rings, now_mono_ns(), r->look_at_all);
 	ticks_map_read(&r->ticks);
 	reading.now_raw_ns = r->at_raw_ns = now_raw_ns();
 	rings_read(r->rings, &reading);
-	r->lost = reading.lost;
+	r->lost = reading.lost + n_refused;
 	r->has_more = reading.has_more;
 	if (r->want_open) {
 		reading.fn = on_open_note;
@@ -219,6 +226,16 @@ static uint64_t build(void *arg, struct build_parts *parts)
 	return unread;
 }
 
+static void note_left_out(const struct tracer_annotations *t, struct tracer_run *run)
+{
+	size_t used = strlen(run->detail);
+
+	if (t->left_out)
+		snprintf(run->detail + used, sizeof(run->detail) - used, "%s" LEFT_OUT,
+			 used ? "; " : "", t->left_out, RINGS_MAX, RINGS_PER_USER_MAX,
+			 RINGS_PER_PROCESS_MAX);
+}
+
 static void cut_and_build(struct tracer_annotations *t, struct tracer_run *run)
 {
 	struct snapshot *s = xcalloc(1, sizeof(*s));
@@ -228,6 +245,7 @@ static void cut_and_build(struct tracer_annotations *t, struct tracer_run *run)
 	s->notes.t1_raw_ns = run->t1_raw_ns;
 	s->later = ring_cut_new(t->ring, run->t1_raw_ns, INT64_MAX / 4);
 	s->cut = ring_run_cut(t->ring, run, "annotations", 0);
+	note_left_out(t, run);
 	buf_add(&s->open, t->reader->open.data, t->reader->open.len);
 	is_small = ring_cut_bytes(s->cut) <= BUILD_SMALL_BYTES &&
 		   ring_cut_bytes(s->later) <= BUILD_SMALL_BYTES &&
@@ -290,6 +308,7 @@ static void on_read(void *arg)
 	note_row_each(&r->notes, keep_note, t);
 	note_loss(t, r);
 	t->n_rings = rings_count(r->rings);
+	t->left_out = rings_left_out(r->rings);
 	t->incomplete = rings_is_incomplete(r->rings);
 	end_waits(t, r->has_more);
 	if (t->waiting || t->look_at_all || t->n_sent)
@@ -339,6 +358,7 @@ static void on_ring_sent(void *arg, const void *data, size_t len, const struct d
 		return;
 	if (t->n_sent == SENT_MAX) {
 		close(from->fd);
+		ring_add_loss(t->ring, now_raw_ns(), 1);
 		return;
 	}
 	t->sent[t->n_sent++] =
@@ -393,6 +413,10 @@ static void annotations_state(const struct tracer *tracer, struct tracer_state *
 		snprintf(out->reason, sizeof(out->reason),
 			 "programs of other users cannot be found: grant CAP_SYS_PTRACE and "
 			 "CAP_DAC_READ_SEARCH");
+	} else if (t->left_out) {
+		out->health = TRACER_DEGRADED;
+		snprintf(out->reason, sizeof(out->reason), LEFT_OUT, t->left_out, RINGS_MAX,
+			 RINGS_PER_USER_MAX, RINGS_PER_PROCESS_MAX);
 	}
 }
 

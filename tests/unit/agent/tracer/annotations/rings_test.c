@@ -298,6 +298,26 @@ static struct tutti_ring good_header(void)
 				    .pid = 4711 };
 }
 
+/* More rings than are read of a process: those beyond are counted for as long as they are there. */
+static void test_too_many(void)
+{
+	struct rings *rs = rings_new();
+	struct tutti_ring h = good_header();
+	int fds[RINGS_PER_PROCESS_MAX + 3];
+
+	h.pid = getpid();
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		fds[i] = make_ring(&h, 65536);
+	rings_look(rs, now_mono_ns(), true);
+	CHECK(rings_left_out(rs) >= 3u);
+	CHECK(!rings_add(rs, dup(fds[ARRAY_SIZE(fds) - 1]), getpid(), getuid()));
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		close(fds[i]);
+	rings_look(rs, now_mono_ns() + 31 * NS_PER_S, true);
+	CHECK_EQ(rings_left_out(rs), 0u);
+	rings_free(rs);
+}
+
 static const struct ring_process process = { .pid = 5, .inner_pid = 4711 };
 
 static bool opens(struct tutti_ring h, size_t bytes)
@@ -435,6 +455,7 @@ int main(int argc, char **argv)
 	test_sent();
 	test_threads();
 	test_overrun();
+	test_too_many();
 	test_headers();
 	test_time_namespace();
 	test_heads();
