@@ -2,6 +2,7 @@
 """A Python program with annotations of the package tutti and, where NVTX is injected, of nvtx: annotated_job.py
 Its output is its pid and that of a forked child."""
 import asyncio
+import math
 import os
 import threading
 import time
@@ -55,6 +56,7 @@ while True:
         function()
         asyncio.run(both())
         tutti.instant("between", step)
+        tutti.counter("odd", -math.inf if step % 2 else math.nan)
         if nvtx:
             use_nvtx(step)
     step += 1

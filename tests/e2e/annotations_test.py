@@ -123,6 +123,8 @@ def check_python(p, child):
     assert all("helper/" in line for _, _, line in found["of a thread"]), found["of a thread"][:2]
     assert {line for _, _, line in found["span one"] + found["span two"]} == {"ranges 1", "ranges 2"}
     assert event_stats(p, "of a thread")[0]["value"] == 0.5
+    assert {line for _, _, line in found["odd: nan"] + found["odd: -inf"]} == {line for _, _, line in found["py train"]}
+    assert found["odd: nan"] and found["odd: -inf"] and "odd" not in found, found.keys()
     check_nested(p)
     assert set(by_name(child)) == {"of the child", "a function", "of the child counter"}, set(by_name(child))
     if importlib.util.find_spec("nvtx"):

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clean_text.h"
 #include "base/mem.h"
 
 /* Ids of lines that are not of threads. TSL's id of the line of counters, cut to 32 bits as XProf does. */
@@ -28,14 +29,39 @@ static enum line_class class_of(const struct note *n)
 					 : LINE_THREAD;
 }
 
-/* A counter's value that is not a finite number makes no point. */
-static bool is_odd_counter(const struct note *n)
+static double double_of(const struct note *n)
 {
 	double d;
 
 	memcpy(&d, &n->value, sizeof(d));
-	return n->kind == NOTE_COUNTER &&
-	       (n->type == TUTTI_TYPE_NONE || (n->type == TUTTI_TYPE_DOUBLE && !isfinite(d)));
+	return d;
+}
+
+/* A counter's value that is not a finite number makes no point. */
+static bool is_odd_counter(const struct note *n)
+{
+	return n->kind == NOTE_COUNTER && n->type == TUTTI_TYPE_DOUBLE && !isfinite(double_of(n));
+}
+
+/* It is an instant of its thread instead, "loss: nan". */
+static void add_odd_counter(struct plane_notes *notes, const struct note *counter)
+{
+	double d = double_of(counter);
+	char text[sizeof(counter->text)];
+	struct note n;
+	int len;
+
+	memcpy(&n, counter, offsetof(struct note, text));
+	n.kind = NOTE_INSTANT;
+	n.type = TUTTI_TYPE_NONE;
+	len = snprintf(text, sizeof(text), "%.*s: %s", TUTTI_TEXT_MAX - (int)strlen(": -inf"),
+		       counter->text,
+		       isnan(d) ? "nan"
+		       : d > 0	? "inf"
+				: "-inf");
+	n.text_len = (uint8_t)clean_text(n.text, sizeof(n.text), text, (size_t)len);
+	note_row_add(&notes->row, &n);
+	notes->n++;
 }
 
 void plane_notes_add(struct plane_notes *notes, const struct note *n)
@@ -46,8 +72,12 @@ void plane_notes_add(struct plane_notes *notes, const struct note *n)
 				 : n->begin_raw_ns >= notes->t0_raw_ns &&
 					   n->begin_raw_ns < notes->t1_raw_ns;
 
-	if (!is_inside || is_odd_counter(n))
+	if (!is_inside || (n->kind == NOTE_COUNTER && n->type == TUTTI_TYPE_NONE))
 		return;
+	if (is_odd_counter(n)) {
+		add_odd_counter(notes, n);
+		return;
+	}
 	note_row_add(&notes->row, n);
 	notes->n++;
 }
