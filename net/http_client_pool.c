@@ -16,7 +16,6 @@
 #include "net/http_client_impl.h"
 
 #define IDLE_MAX      32
-#define UPLOAD_BYTES  (1L << 20)
 #define RECEIVE_BYTES (512L << 10)
 
 struct http_pool {
@@ -198,7 +197,6 @@ static void set_body(struct transfer *t)
 		curl_easy_setopt(t->curl, CURLOPT_SEEKFUNCTION, on_seek);
 		curl_easy_setopt(t->curl, CURLOPT_SEEKDATA, t);
 		curl_easy_setopt(t->curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)req->len);
-		curl_easy_setopt(t->curl, CURLOPT_UPLOAD_BUFFERSIZE, UPLOAD_BYTES);
 	}
 	curl_easy_setopt(t->curl, CURLOPT_CUSTOMREQUEST, req->method);
 }

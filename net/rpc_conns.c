@@ -27,7 +27,7 @@
 #define FIRST_LOOK_NS (10 * NS_PER_MS) /* least time between two looks */
 /* time between looks while guests owe their first message */
 #define AWAIT_LOOK_NS (100 * NS_PER_MS)
-#define LOOK_SHARE    20 /* looks take at most one LOOK_SHARE-th of the time */
+#define LOOK_SHARE    40 /* looks take at most one LOOK_SHARE-th of the time */
 /* time of a look in one turn of the loop; 10,000 connections take 70 ms in all */
 #define LOOK_TURN_NS (2 * NS_PER_MS)
 #define LOOK_SOCKETS 100 /* descriptors that collect() examines before it looks at the clock */

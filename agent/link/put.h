@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Puts files into the store by grants: the store is reached directly, and this agent has no keys. A worker sends
- * the file, a megabyte in memory at a time; two at once, the others wait, so that workers stay free for captures.
+ * the file, 64 kB in memory at a time; two at once, the others wait, so that workers stay free for captures.
  * Loop thread.
  */
 #ifndef AGENT_LINK_PUT_H
