@@ -136,6 +136,15 @@ size_t rings_left_out(const struct rings *rs)
 	return rs->left_out;
 }
 
+size_t rings_crowded(const struct rings *rs)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < rs->n; i++)
+		n += shared_ring_refused(rs->v[i].ring) > 0;
+	return n;
+}
+
 bool rings_is_incomplete(const struct rings *rs)
 {
 	return rs->incomplete;

@@ -43,6 +43,9 @@ size_t rings_count(const struct rings *rs);
 /* How many of the last search, or of those before of processes that are not searched again yet, there was no room for. */
 size_t rings_left_out(const struct rings *rs);
 
+/* How many have threads that found no lane in them. */
+size_t rings_crowded(const struct rings *rs);
+
 /* Some processes cannot be looked at: CAP_SYS_PTRACE or CAP_DAC_READ_SEARCH is missing. */
 bool rings_is_incomplete(const struct rings *rs);
 

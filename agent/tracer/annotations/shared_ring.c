@@ -30,6 +30,7 @@ struct shared_ring {
 	uint32_t lanes, slots, first_lane;
 	uint64_t slots_at;
 	uint64_t cursors[DECODER_LANES_MAX];
+	uint64_t refused; /* threads that found no lane */
 	struct decoder *decoder;
 	struct ring_reading *reading; /* the reading under way, or NULL */
 };
@@ -210,6 +211,25 @@ static void read_lane(struct shared_ring *r, uint32_t i, const struct tutti_lane
 	r->reading->has_more |= r->cursors[i] < head;
 }
 
+/* Threads take the first lane that is free: while the last one was never used, each has found one. */
+static void read_refused(struct shared_ring *r, const struct tutti_lane *lanes, uint32_t n)
+{
+	uint64_t refused;
+
+	if (n < r->lanes || !lanes[n - 1].head ||
+	    file_read_up_to(r->fd, offsetof(struct tutti_ring, refused), &refused,
+			    sizeof(refused)) != (ssize_t)sizeof(refused) ||
+	    refused <= r->refused)
+		return;
+	r->reading->lost += refused - r->refused < LOST_MAX ? refused - r->refused : LOST_MAX;
+	r->refused = refused;
+}
+
+uint64_t shared_ring_refused(const struct shared_ring *r)
+{
+	return r->refused;
+}
+
 void shared_ring_read(struct shared_ring *r, struct ring_reading *reading)
 {
 	struct tutti_lane lanes[DECODER_LANES_MAX];
@@ -219,6 +239,7 @@ void shared_ring_read(struct shared_ring *r, struct ring_reading *reading)
 	uint32_t n = got < 0 ? 0 : (uint32_t)((size_t)got / sizeof(*lanes));
 
 	r->reading = reading;
+	read_refused(r, lanes, n);
 	for (uint32_t k = 0; k < n; k++) {
 		uint32_t i = (r->first_lane + k) % n;
 

@@ -23,7 +23,7 @@ struct ring_reading {
 	size_t slots_left; /* the most slots to read; each ring also has a limit of its own */
 	note_fn fn;
 	void *arg;
-	/* slots that were overwritten before they could be read, or are no records */
+	/* slots that were overwritten before they could be read, or are no records, and threads that found no lane */
 	uint64_t lost;
 	bool has_more; /* something is left to read */
 };
@@ -44,6 +44,9 @@ void shared_ring_free(struct shared_ring *r); /* NULL is fine */
 
 /* Reads what was written since the last time. */
 void shared_ring_read(struct shared_ring *r, struct ring_reading *reading);
+
+/* How many threads of its process found no lane: nothing of them is recorded. As its process says. */
+uint64_t shared_ring_refused(const struct shared_ring *r);
 
 /* The process has ended and everything was read: open scopes and ranges end now. */
 void shared_ring_end(struct shared_ring *r, const struct ring_reading *reading);

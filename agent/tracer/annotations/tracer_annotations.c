@@ -38,10 +38,6 @@ TRACER_DECLARE(annotations);
 #define SENT_MAX \
 	RINGS_MAX /* rings that came since the last reading; others are found below /proc, if their process lives */
 
-#define LEFT_OUT \
-	"%zu rings of annotations are not read: there are more than %d, %d of a user or %d of a " \
-	"process"
-
 struct annotations_conf {
 	int64_t annotations_look_ns;
 	char *annotations_socket;
@@ -106,6 +102,7 @@ struct tracer_annotations {
 	size_t n_rings; /* of the last reading */
 	int64_t read_raw_ns; /* when that was */
 	size_t left_out; /* rings that are not read, since there are too many */
+	size_t crowded; /* rings that have threads without a lane */
 	bool incomplete;
 };
 
@@ -226,14 +223,33 @@ static uint64_t build(void *arg, struct build_parts *parts)
 	return unread;
 }
 
+/* "" if all is read. */
+static void describe_left_out(const struct tracer_annotations *t, char *out, size_t size)
+{
+	*out = '\0';
+	if (t->left_out)
+		snprintf(out, size,
+			 "%zu rings of annotations are not read: there are more than %d, %d of a "
+			 "user "
+			 "or %d of a process",
+			 t->left_out, RINGS_MAX, RINGS_PER_USER_MAX, RINGS_PER_PROCESS_MAX);
+	else if (t->crowded)
+		snprintf(out, size,
+			 "%zu rings of annotations have fewer lanes than threads wanted: those "
+			 "that came "
+			 "last are not recorded",
+			 t->crowded);
+}
+
 static void note_left_out(const struct tracer_annotations *t, struct tracer_run *run)
 {
 	size_t used = strlen(run->detail);
+	char text[200];
 
-	if (t->left_out)
-		snprintf(run->detail + used, sizeof(run->detail) - used, "%s" LEFT_OUT,
-			 used ? "; " : "", t->left_out, RINGS_MAX, RINGS_PER_USER_MAX,
-			 RINGS_PER_PROCESS_MAX);
+	describe_left_out(t, text, sizeof(text));
+	if (*text)
+		snprintf(run->detail + used, sizeof(run->detail) - used, "%s%s", used ? "; " : "",
+			 text);
 }
 
 static void cut_and_build(struct tracer_annotations *t, struct tracer_run *run)
@@ -309,6 +325,7 @@ static void on_read(void *arg)
 	note_loss(t, r);
 	t->n_rings = rings_count(r->rings);
 	t->left_out = rings_left_out(r->rings);
+	t->crowded = rings_crowded(r->rings);
 	t->incomplete = rings_is_incomplete(r->rings);
 	end_waits(t, r->has_more);
 	if (t->waiting || t->look_at_all || t->n_sent)
@@ -413,10 +430,9 @@ static void annotations_state(const struct tracer *tracer, struct tracer_state *
 		snprintf(out->reason, sizeof(out->reason),
 			 "programs of other users cannot be found: grant CAP_SYS_PTRACE and "
 			 "CAP_DAC_READ_SEARCH");
-	} else if (t->left_out) {
+	} else if (t->left_out || t->crowded) {
 		out->health = TRACER_DEGRADED;
-		snprintf(out->reason, sizeof(out->reason), LEFT_OUT, t->left_out, RINGS_MAX,
-			 RINGS_PER_USER_MAX, RINGS_PER_PROCESS_MAX);
+		describe_left_out(t, out->reason, sizeof(out->reason));
 	}
 }
 

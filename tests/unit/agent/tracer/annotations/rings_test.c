@@ -274,6 +274,42 @@ static void test_overrun(void)
 	rings_free(rs);
 }
 
+static pthread_barrier_t annotated;
+
+static void *annotate_and_wait(void *arg)
+{
+	(void)arg;
+	tutti_instant("of a thread");
+	pthread_barrier_wait(&annotated);
+	pthread_barrier_wait(&annotated); /* all have been read */
+	return NULL;
+}
+
+/* More threads at once than there are lanes: those without one are told of, also when they have ended. */
+static void test_no_lane(void)
+{
+	pthread_t threads[TUTTI_LANES + 1]; /* and this one, which has a lane */
+	struct rings *rs = rings_new();
+	struct seen s = { .pid = getpid() };
+
+	rings_look(rs, now_mono_ns(), true);
+	read_all(rs, &s);
+	CHECK_EQ(rings_crowded(rs), 0u);
+	s.n = 0;
+	CHECK(!pthread_barrier_init(&annotated, NULL, TUTTI_LANES + 2));
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		CHECK(!pthread_create(&threads[i], NULL, annotate_and_wait, NULL));
+	pthread_barrier_wait(&annotated);
+	CHECK_EQ(read_all(rs, &s).lost, 2u);
+	CHECK_EQ(s.n, TUTTI_LANES - 1u);
+	pthread_barrier_wait(&annotated);
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		CHECK(!pthread_join(threads[i], NULL));
+	CHECK_EQ(read_all(rs, &s).lost, 0u);
+	CHECK_EQ(rings_crowded(rs), 1u);
+	rings_free(rs);
+}
+
 /* ---- rings of a liar ---- */
 
 #define LANES 2u
@@ -455,6 +491,7 @@ int main(int argc, char **argv)
 	test_sent();
 	test_threads();
 	test_overrun();
+	test_no_lane();
 	test_too_many();
 	test_headers();
 	test_time_namespace();
