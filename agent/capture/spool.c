@@ -99,14 +99,19 @@ static int own_folder(struct spool *sp, struct err *e)
 	return rc;
 }
 
+/* The lock is where its path leads: the spool may have been removed, moved away, unmounted, or be below another mount by now. */
 static bool owns_folder(const struct spool *sp)
 {
-	struct stat st;
+	char *path = xasprintf("%s/.lock", sp->dir);
+	struct stat held, st;
+	bool owns = sp->lock_fd >= 0 && !fstat(sp->lock_fd, &held) && !lstat(path, &st) &&
+		    held.st_dev == st.st_dev && held.st_ino == st.st_ino;
 
-	return sp->lock_fd >= 0 && !fstat(sp->lock_fd, &st) && st.st_nlink > 0;
+	free(path);
+	return owns;
 }
 
-/* The spool was removed under the agent, or its lock at least. */
+/* The spool was taken away under the agent, or its lock at least. */
 static int own_folder_again(struct spool *sp, struct err *e)
 {
 	log_warn("AGT-SPOOL", "path=%s reason=\"it was removed, and is made again\"", sp->dir);

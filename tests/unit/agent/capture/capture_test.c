@@ -579,7 +579,7 @@ static void test_removed_spool(void)
 {
 	struct spool *second;
 	struct fixture f;
-	char *path;
+	char *path, *away;
 	struct err e;
 	int fd;
 
@@ -594,6 +594,13 @@ static void test_removed_spool(void)
 		free(path);
 		CHECK_EQ(spool_open(&second, f.spool_dir, 1, &e), ERR_BUSY);
 	}
+	away = xasprintf("%s.away", f.spool_dir); /* moved away, with its lock */
+	CHECK(!rename(f.spool_dir, away));
+	CHECK_OK(spool_add(f.spool, SESSION, &path, &e), e);
+	CHECK(!access(path, F_OK));
+	free(path);
+	spool_remove(away);
+	free(away);
 	spool_remove(f.spool_dir);
 	CHECK_OK(spool_open(&second, f.spool_dir, 1, &e), e); /* another agent is faster */
 	for (int i = 0; i < 2; i++)
