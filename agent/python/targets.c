@@ -344,17 +344,51 @@ static uint64_t count_left_out(const struct python_target *t)
 	return st.st_nlink - 2 - t->threads.n;
 }
 
+static int by_id_and_time(const void *a, const void *b)
+{
+	const struct python_thread *x = *(struct python_thread *const *)a;
+	const struct python_thread *y = *(struct python_thread *const *)b;
+
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return (x->raw_ns > y->raw_ns) - (x->raw_ns < y->raw_ns);
+}
+
+/* The state of a thread in a sub-interpreter keeps the id of the thread that made it, whichever runs it. The main interpreter is the
+ * last of the list: of states with one id the last one is the thread's, and whose the others are is not known. */
+static void drop_doubles(struct python_target *t)
+{
+	struct python_thread **v = xmalloc((t->threads.n + 1) * sizeof(struct python_thread *));
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->threads.n_slots; i++) {
+		struct python_thread *thread = u32_map_at(&t->threads, i);
+
+		if (thread && thread->round == t->rounds)
+			v[n++] = thread;
+	}
+	sort_array(v, n, sizeof(v[0]), by_id_and_time);
+	for (size_t i = 0; i + 1 < n; i++) {
+		if (v[i]->id != v[i + 1]->id)
+			continue;
+		v[i]->result = PYTHON_RESULT_NONE;
+		t->left_out++;
+	}
+	free(v);
+}
+
 static void sample_target(struct python_targets *ts, struct python_target *t, int64_t now_cpu_ns)
 {
 	struct pass p = { .ts = ts, .t = t, .until_cpu_ns = now_cpu_ns + PROCESS_CPU_NS };
 	uint64_t thread, next;
+	size_t n = 0; /* interpreters */
 	bool ok;
 
 	t->rounds++;
 	t->left_out = 0;
 	python_walk_set(ts->walk, &t->memory, &t->interpreter.layout);
 	ok = read_first_interpreter(&p, &thread, &next);
-	for (size_t i = 0; ok && i < INTERPRETERS_MAX; i++) {
+	for (; ok && n < INTERPRETERS_MAX; n++) {
 		while (thread && !p.is_broken)
 			thread = sample_thread(&p, thread);
 		if (!next || p.is_broken)
@@ -366,6 +400,8 @@ static void sample_target(struct python_targets *ts, struct python_target *t, in
 	if (p.is_crowded)
 		t->left_out = count_left_out(t);
 	settle(&p);
+	if (n)
+		drop_doubles(t);
 }
 
 void python_targets_sample(struct python_targets *ts, int64_t budget_ns)

@@ -274,6 +274,33 @@ static void threads_come_and_go(void)
 	bed_free(&b);
 }
 
+/* A state of a sub-interpreter, which another thread runs, has the id of the thread that made it. */
+static void a_thread_has_one_state(void)
+{
+	struct bed b = bed_new();
+	const struct python_layout *l = &b.f->interpreter.layout;
+	uint64_t sub = FAKE_PYTHON_BASE + FAKE_PYTHON_BYTES / 2,
+		 second = fake_python_thread(b.f, 77);
+
+	fake_python_push(b.f, second, b.middle, 0);
+	fake_python_set(b.f, sub + l->interpreter_threads, second);
+	fake_python_set(b.f, sub + l->interpreter_next, b.f->first);
+	fake_python_set(b.f, second + l->thread_next, 0);
+	fake_python_set(b.f, b.f->first + l->interpreter_threads, b.thread);
+	fake_python_set(b.f, b.f->interpreter.runtime + l->interpreters, sub);
+	for (int round = 0; round < 2; round++) {
+		python_targets_sample(b.targets, PLENTY_NS);
+		CHECK_EQ(b.target->threads.n, 2);
+		CHECK_EQ(b.target->left_out, 1);
+		for (size_t i = 0; i < b.target->threads.n_slots; i++) {
+			const struct python_thread *t = u32_map_at(&b.target->threads, i);
+
+			CHECK(!t || (t->state == second) == (t->result == PYTHON_RESULT_NONE));
+		}
+	}
+	bed_free(&b);
+}
+
 /* What could not be reached in a list that leads nowhere counts as torn. */
 static void a_broken_list_of_threads_tears_the_rest(void)
 {
@@ -361,6 +388,7 @@ int main(void)
 	a_circle_of_frames_is_cut();
 	a_deep_stack_loses_its_outermost_frames();
 	threads_come_and_go();
+	a_thread_has_one_state();
 	a_broken_list_of_threads_tears_the_rest();
 	new_threads_beyond_those_of_a_round_are_counted();
 	threads_beyond_the_limits_are_counted();
