@@ -431,6 +431,45 @@ int far_open_here(struct far_files *ff, const struct far_place *place, const cha
 	return open_file(ff, place, &q, path, out, st, e);
 }
 
+static int ask_at(struct far_files *ff, const struct far_place *place, struct file_request *q,
+		  void *bytes, struct err *e)
+{
+	struct file_answer a;
+	int rc;
+
+	if (atomic_load(&ff->stopped))
+		return err_set(e, ERR_CANCELLED, "the agent ends");
+	if (!may_ask(ff, place))
+		return not_asked(e, q->path);
+	rc = ask(ff, place, q->path, q, &a, bytes, e);
+	return rc ? rc : a.rc;
+}
+
+ssize_t far_list(struct far_files *ff, const struct far_place *place, const char *folder,
+		 uint64_t from, char *out, struct err *e)
+{
+	struct file_request q = {
+		.call = FILE_LIST, .pid = place->pid, .offset = from, .len = FAR_LIST_BYTES
+	};
+
+	_Static_assert(FAR_LIST_BYTES == FILE_CHUNK_BYTES, "a reader lists so much at once");
+	if (!ff->keeper)
+		return (ssize_t)foreign_list(place->pid, folder, from, out, FAR_LIST_BYTES);
+	snprintf(q.path, sizeof(q.path), "%s", folder);
+	return ask_at(ff, place, &q, out, e);
+}
+
+int far_remove(struct far_files *ff, const struct far_place *place, const char *folder,
+	       const char *name, struct err *e)
+{
+	struct file_request q = { .call = FILE_REMOVE, .pid = place->pid, .uid = place->uid };
+
+	if (!ff->keeper)
+		return foreign_remove(place->pid, folder, name, place->uid);
+	snprintf(q.path, sizeof(q.path), "%s/%s", folder, name);
+	return ask_at(ff, place, &q, NULL, e);
+}
+
 bool far_file_is_open(const struct far_file *f)
 {
 	return f->fd >= 0 && f->reader == f->files->reader;

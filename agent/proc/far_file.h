@@ -72,6 +72,13 @@ MUST_CHECK int far_open(struct far_files *ff, const struct far_place *place, con
 MUST_CHECK int far_open_here(struct far_files *ff, const struct far_place *place, const char *path,
 			     struct far_file *out, struct stat *st, struct err *e);
 
+/* As foreign_list(), whose `out` has FAR_LIST_BYTES, and foreign_remove(): how many bytes, or files, or a negative code. */
+#define FAR_LIST_BYTES (64U << 10)
+ssize_t far_list(struct far_files *ff, const struct far_place *place, const char *folder,
+		 uint64_t from, char *out, struct err *e);
+MUST_CHECK int far_remove(struct far_files *ff, const struct far_place *place, const char *folder,
+			  const char *name, struct err *e);
+
 /* False if it was closed, or its reader has ended or was given up. */
 bool far_file_is_open(const struct far_file *f);
 void far_file_close(struct far_file *f);

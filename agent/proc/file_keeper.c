@@ -47,7 +47,17 @@ static int32_t read_some(const struct file_request *q, void *out, struct err *e)
 	return n < 0 ? err_errno(e, "reading a file") : (int32_t)n;
 }
 
-static int32_t answer(const struct file_request *q, struct file_answer *a, void *bytes)
+static int32_t remove_file(struct file_request *q)
+{
+	char *slash = strrchr(q->path, '/');
+
+	if (!slash)
+		return 0;
+	*slash = '\0';
+	return foreign_remove(q->pid, q->path, slash + 1, q->uid);
+}
+
+static int32_t answer(struct file_request *q, struct file_answer *a, void *bytes)
 {
 	switch ((enum file_call)q->call) {
 	case FILE_OPEN_MAPPED:
@@ -61,6 +71,10 @@ static int32_t answer(const struct file_request *q, struct file_answer *a, void 
 	case FILE_CLOSE:
 		close(q->fd);
 		break;
+	case FILE_LIST:
+		return (int32_t)foreign_list(q->pid, q->path, q->offset, bytes, FILE_CHUNK_BYTES);
+	case FILE_REMOVE:
+		return remove_file(q);
 	}
 	return 0;
 }
@@ -71,7 +85,8 @@ static bool send_answer(int fd, const struct file_request *q, const struct file_
 	struct iovec parts[2] = { { (void *)a, sizeof(*a) }, { (void *)bytes, 0 } };
 	struct msghdr m = { .msg_iov = parts, .msg_iovlen = 2 };
 
-	parts[1].iov_len = q->call == FILE_READ && a->rc > 0 ? (size_t)a->rc : 0;
+	if ((q->call == FILE_READ || q->call == FILE_LIST) && a->rc > 0)
+		parts[1].iov_len = (size_t)a->rc;
 	return sendmsg(fd, &m, MSG_NOSIGNAL) >= 0;
 }
 

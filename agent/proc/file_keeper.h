@@ -36,6 +36,8 @@ enum file_call {
 	FILE_OPEN_HERE, /* foreign_open_here() */
 	FILE_READ, /* up to FILE_CHUNK_BYTES */
 	FILE_CLOSE,
+	FILE_LIST, /* foreign_list(), from entry number `offset` on */
+	FILE_REMOVE, /* foreign_remove() of the file at `path`, if it is of user `uid` */
 };
 
 struct file_request {
@@ -45,12 +47,13 @@ struct file_request {
 	int32_t fd; /* the reader's, of an answer to an open */
 	uint32_t len;
 	uint64_t offset;
+	uint32_t uid;
 	char path[FILE_PATH_BYTES]; /* sent with its NUL, without what is behind it */
 };
 
 /* The bytes that were read are behind it. */
 struct file_answer {
-	int32_t rc; /* the descriptor, how many bytes, or a negative code */
+	int32_t rc; /* the descriptor, how many bytes or files, or a negative code */
 	int32_t pid; /* the reader's */
 	int64_t asleep_ns; /* how long it waited for something else than a CPU */
 	struct stat st;

@@ -220,21 +220,29 @@ bool foreign_remove(uint32_t pid, const char *folder, const char *name, uint32_t
 	return removed;
 }
 
-size_t foreign_remove_all(uint32_t pid, const char *folder, uint32_t uid,
-			  bool (*is_wanted)(void *arg, const char *name), void *arg)
+size_t foreign_list(uint32_t pid, const char *folder, uint64_t from, char *out, size_t size)
 {
 	int fd = open_folder(pid, folder, O_RDONLY | O_NONBLOCK);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *entry;
-	size_t n = 0, removed = 0;
+	size_t used = 0, len;
 
 	if (!d) {
 		if (fd >= 0)
 			close(fd);
 		return 0;
 	}
-	while (n++ < FOREIGN_NAMES_MAX && (entry = readdir(d)))
-		removed += is_wanted(arg, entry->d_name) && remove_at(fd, entry->d_name, uid);
+	while ((entry = readdir(d))) {
+		if (from) {
+			from--;
+			continue;
+		}
+		len = strlen(entry->d_name) + 1;
+		if (len > size - used)
+			break;
+		memcpy(out + used, entry->d_name, len);
+		used += len;
+	}
 	closedir(d);
-	return removed;
+	return used;
 }

@@ -34,11 +34,9 @@ MUST_CHECK int foreign_open_here(const char *path, struct stat *st, struct err *
  * True if there was such a file. */
 bool foreign_remove(uint32_t pid, const char *folder, const char *name, uint32_t uid);
 
-/* The same for all files whose name `is_wanted` takes, among the folder's first FOREIGN_NAMES_MAX; returns how
- * many were removed. */
-#define FOREIGN_NAMES_MAX 100000
-size_t foreign_remove_all(uint32_t pid, const char *folder, uint32_t uid,
-			  bool (*is_wanted)(void *arg, const char *name), void *arg);
+/* Puts the names of the folder's entries into `out`, each with its NUL, from entry number `from` on, as many as fit. Returns how
+ * many bytes; 0 at the end, or if the folder cannot be read. */
+size_t foreign_list(uint32_t pid, const char *folder, uint64_t from, char *out, size_t size);
 
 /* Whether errno, after a call on a process's folder in /proc or a file in it, means that a capability is missing.
  * False if the agent and the process both run as root: then that process has more rights than the agent, and no

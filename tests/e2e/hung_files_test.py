@@ -126,6 +126,60 @@ def test_slow_answers():
         end(c, agent)
 
 
+ASK = '''
+import os, socket, struct, time
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind("")
+s.settimeout(0.3)
+body = struct.pack("<iiqi", 3, 1, 0, os.getpid())
+while True:
+    try:
+        s.sendto(struct.pack("<Q32s", len(body), b"req") + body, "\\0tutti-hung\\0")
+        s.recv(4096)
+    except OSError:
+        pass
+    time.sleep(0.3)
+'''
+
+
+def test_pytorch():
+    """Processes that ask to be recorded have a /tmp, to which they would write, that does not answer: more of them than the agent has workers.
+    Another one is recorded, and the agent goes on, and ends in time."""
+    with Cluster() as c:
+        folder = c.dir / "hung"
+        folder.mkdir()
+        (c.dir / "torch").mkdir()
+        c.aggregator()
+        server = c.start("burst-server", [sys.executable, HERE / "hung_fs.py", PYTHON, folder])
+        wait_until("the mount", lambda: "mounted" in c.log("burst-server"))
+        try:
+            for i in range(8):
+                c.start(f"burst-job-{i}", ["unshare", "--mount", "sh", "-ec", f'mount --bind {folder} /tmp; exec "$@"', "sh",
+                                           *as_user(PYTHON, "-c", ASK)])
+            time.sleep(2)
+            server.send_signal(signal.SIGUSR1)
+            agent = c.agent("host-a", "--tracers", "pytorch,metrics,marks", "--pytorch-socket=tutti-hung",
+                            f"--pytorch-dir={c.dir}/torch", "--pytorch-poll=500ms")
+            c.wait_hosts(1)
+            honest = c.start("burst-honest", [sys.executable, HERE / "lib/fake_torch.py", c.dir / "torch", c.dir / "job.json", ""])
+            wait_until("the jobs", lambda: c.log("host-a").count("state=known") == 9, 30)
+            wait_until("the lead", lambda: any(t.get("lead_ms") for t in c.hosts()["host-a"]["tracers"]))
+            for _ in range(2):
+                began = time.monotonic()
+                _, doc = c.tutti("capture", "--duration", "500ms", "--json", check=3)
+                took = time.monotonic() - began
+                space = xspace.load(c.logdir / "plugins" / "profile" / doc["session"] / "host-a.xplane.pb")
+                found = {xspace.stats(p).get("process_id") for p in space.planes if any(e[0] == "ProfilerStep" for e in xspace.events(p))}
+                assert found == {honest.pid} and "does not answer" in str(doc), (found, honest.pid, doc)
+                assert any(p.name == "/host:CPU metrics" for p in space.planes) and took < 30 * SLOW, took
+            print(f"       a capture took {took:.1f} s, the end {end(c, agent):.2f} s", flush=True)
+        finally:
+            for i in range(8):
+                c.processes[f"burst-job-{i}"].kill()
+            c.kill("burst-server")
+            subprocess.run(["umount", "-l", folder], check=True)
+
+
 def test_python_programs():
     """Their files are read, too, to find where their stacks are."""
     with Cluster() as c, hung_jobs(c, 1, PYTHON, "python3", lambda prog: [prog, "-c", SPIN.format("unlucky")],
@@ -147,4 +201,4 @@ if os.geteuid() or not os.path.exists("/dev/fuse"):
     print("skip: needs root and FUSE")
     sys.exit(77)
 own_processes()
-main(test_others_keep_their_names, test_names_come_back, test_slow_answers, test_python_programs)
+main(test_pytorch, test_others_keep_their_names, test_names_come_back, test_slow_answers, test_python_programs)

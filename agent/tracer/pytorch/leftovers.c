@@ -34,6 +34,7 @@ struct leftovers {
 	size_t n;
 	uint64_t last_id;
 	bool is_looking; /* a worker has a job */
+	struct far_files *files; /* the worker's */
 };
 
 static void set_timer(struct leftovers *l);
@@ -47,11 +48,14 @@ static void look_run(void *arg)
 {
 	struct batch *b = arg;
 
+	struct far_files *files = b->owner->files;
+
+	(void)far_files_begin(files);
 	for (size_t i = 0; i < b->n; i++) {
 		const struct trace_place *place = &b->list[i].place;
 
-		b->removed[i] = *place->name ? trace_file_remove(place, b->is_last[i])
-					     : trace_file_remove_others(place);
+		b->removed[i] = *place->name ? trace_file_remove(files, place, b->is_last[i])
+					     : trace_file_remove_others(files, place);
 	}
 }
 
@@ -128,11 +132,12 @@ void leftovers_add(struct leftovers *l, const struct trace_place *place, int64_t
 	set_timer(l);
 }
 
-struct leftovers *leftovers_new(struct loop *loop)
+struct leftovers *leftovers_new(struct loop *loop, const struct file_keeper *keeper)
 {
 	struct leftovers *l = xcalloc(1, sizeof(*l));
 
 	l->loop = loop;
+	l->files = far_files_new(keeper);
 	l->list = xcalloc(LEFTOVERS_MAX, sizeof(*l->list));
 	return l;
 }
@@ -142,9 +147,11 @@ void leftovers_free(struct leftovers *l)
 	if (!l)
 		return;
 	l->n = 0;
+	far_files_stop(l->files);
 	while (l->is_looking)
 		loop_turn(l->loop, 50);
 	loop_timer_cancel(l->loop, &l->timer);
+	far_files_free(l->files);
 	free(l->list);
 	free(l);
 }

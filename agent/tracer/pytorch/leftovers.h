@@ -19,9 +19,10 @@
 struct loop;
 struct leftovers;
 
-struct leftovers *leftovers_new(struct loop *loop);
+/* `keeper`: for far_files_new(). */
+struct leftovers *leftovers_new(struct loop *loop, const struct file_keeper *keeper);
 
-/* Waits for the worker. A file that is written later is not removed now, but by the next agent. NULL is
+/* Ends the worker's job. A file that is written later is not removed now, but by the next agent. NULL is
  * fine. */
 void leftovers_free(struct leftovers *l);
 

@@ -21,6 +21,9 @@
 
 #define LOOK_EVERY_NS (200 * NS_PER_MS)
 
+/* In this time a user's file systems are waited for FAR_USER_ASLEEP_NS at most. */
+#define LOOKS_NS (10 * NS_PER_S)
+
 /* How long the file of a process that waits for a step is looked for: the step may come at any time. */
 #define LEFTOVERS_OF_STEPS_NS (24 * 3600 * NS_PER_S)
 
@@ -29,6 +32,7 @@
 
 /* A job of a worker: looks for the file or, with `path` set, converts it. */
 struct fetch {
+	struct fetch *next;
 	struct recording *recording; /* NULL = it is not waited for any more */
 	struct recording_workers *workers;
 	struct trace_place place;
@@ -38,6 +42,7 @@ struct fetch {
 	int64_t start_real_ns;
 	uint32_t steps; /* that it was told to record; 0 = a window */
 	bool is_last; /* it is waited for no longer: what the process left of it goes */
+	bool begins; /* files that could not be opened before may be opened again */
 	bool is_gone; /* the process had ended before the worker looked for its file */
 	struct kineto_counts counts;
 	int rc;
@@ -253,17 +258,20 @@ static void fetch_start(struct recording *r, char *to, uint64_t bytes);
 static void fetch_run(void *arg)
 {
 	struct fetch *f = arg;
+	struct far_files *ff = f->to ? f->workers->conversions : f->workers->looks;
 
+	if (f->begins)
+		(void)far_files_begin(ff);
 	if (!f->to) {
 		f->is_gone = kill((pid_t)f->place.pid, 0) && errno == ESRCH;
-		f->rc = trace_file_look(&f->place, &f->bytes, &f->e);
+		f->rc = trace_file_look(ff, &f->place, &f->bytes, &f->e);
 		if (f->rc == ERR_NOT_FOUND && (f->is_gone || f->is_last))
-			trace_file_remove(&f->place, true);
+			trace_file_remove(ff, &f->place, true);
 		return;
 	}
-	f->rc = trace_file_convert(&f->place, f->to, f->bytes, f->salt, f->start_real_ns, f->steps,
-				   &f->counts, &f->e);
-	trace_file_remove(&f->place, true);
+	f->rc = trace_file_convert(ff, &f->place, f->to, f->bytes, f->salt, f->start_real_ns,
+				   f->steps, &f->counts, &f->e);
+	trace_file_remove(ff, &f->place, true);
 }
 
 static void look(void *arg)
@@ -369,14 +377,63 @@ static void on_converted(struct recording *r, struct fetch *f)
 	}
 }
 
+static void fetch_done(void *arg);
+
+static void begin_look(struct recording_workers *w)
+{
+	struct fetch *f = w->first;
+	int64_t now_ns = now_mono_ns();
+
+	if (w->is_looking || !f)
+		return;
+	w->first = f->next;
+	w->is_looking = true;
+	f->begins = now_ns - w->looks_began_ns >= LOOKS_NS;
+	if (f->begins)
+		w->looks_began_ns = now_ns;
+	loop_work(w->loop, fetch_run, fetch_done, f);
+}
+
+static void wait_for_look(struct recording_workers *w, struct fetch *f)
+{
+	if (w->first)
+		w->last->next = f;
+	else
+		w->first = f;
+	w->last = f;
+	begin_look(w);
+}
+
+void recording_workers_init(struct recording_workers *w, struct loop *loop,
+			    const struct file_keeper *keeper)
+{
+	*w = (struct recording_workers){ .loop = loop,
+					 .looks = far_files_new(keeper),
+					 .conversions = far_files_new(keeper) };
+}
+
+void recording_workers_release(struct recording_workers *w)
+{
+	far_files_stop(w->looks);
+	far_files_stop(w->conversions);
+	while (w->live)
+		loop_turn(w->loop, 50);
+	far_files_free(w->looks);
+	far_files_free(w->conversions);
+}
+
 static void fetch_done(void *arg)
 {
 	struct fetch *f = arg;
 	struct recording *r = f->recording;
 
 	f->workers->live--;
-	if (f->to)
+	if (f->to) {
 		f->workers->is_converting = false;
+	} else {
+		f->workers->is_looking = false;
+		begin_look(f->workers);
+	}
 	if (r) {
 		r->fetch = NULL;
 		if (f->to)
@@ -404,10 +461,12 @@ static void fetch_start(struct recording *r, char *to, uint64_t bytes)
 	r->fetch = f;
 	f->workers->live++;
 	if (to) { /* its worker then also removes the file */
-		f->workers->is_converting = true;
+		f->workers->is_converting = f->begins = true;
 		r->has_file = false;
+		loop_work(r->conf->loop, fetch_run, fetch_done, f);
+	} else {
+		wait_for_look(f->workers, f);
 	}
-	loop_work(r->conf->loop, fetch_run, fetch_done, f);
 }
 
 /* The hook ends the recording now; the file comes soon after that. */

@@ -33,9 +33,20 @@ enum recording_state { RECORDING_WAITING, RECORDING_TOLD, RECORDING_FETCHING, RE
 
 /* What all recordings of a tracer share; it lives longer than their jobs on workers. */
 struct recording_workers {
+	struct loop *loop;
 	int live; /* jobs */
 	bool is_converting; /* one at a time: each needs memory */
+	bool is_looking; /* one at a time, too */
+	struct fetch *first, *last; /* that wait for that */
+	struct far_files *looks,
+		*conversions; /* who reads for these jobs: a file system may hang */
+	int64_t looks_began_ns; /* CLOCK_MONOTONIC */
 };
+
+void recording_workers_init(struct recording_workers *w, struct loop *loop,
+			    const struct file_keeper *keeper);
+/* Ends their jobs, and waits for that. */
+void recording_workers_release(struct recording_workers *w);
 
 /* What the recordings of a run share; it lives longer than they do. */
 struct recording_conf {

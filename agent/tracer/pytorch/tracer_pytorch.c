@@ -567,7 +567,8 @@ static int pytorch_open(struct tracer **out, const struct tracer_env *env, struc
 	t->conf = env->conf;
 	t->marks = env->marks;
 	t->pods = env->pods;
-	t->leftovers = leftovers_new(env->loop);
+	t->leftovers = leftovers_new(env->loop, env->files);
+	recording_workers_init(&t->workers, env->loop, env->files);
 	random_bytes(&t->number, sizeof(t->number));
 	t->processes = pytorch_processes_new(env->loop, t->conf->pytorch_socket,
 					     t->conf->pytorch_dir, on_ask, t);
@@ -580,8 +581,7 @@ static void pytorch_free(struct tracer *tracer)
 	struct tracer_pytorch *t = to_pytorch(tracer);
 
 	pytorch_processes_free(t->processes);
-	while (t->workers.live)
-		loop_turn(t->loop, 50);
+	recording_workers_release(&t->workers);
 	leftovers_free(t->leftovers);
 	free(t);
 }
