@@ -11,6 +11,7 @@
 #include "agent/tracer/profiler/file.h"
 #include "proto/profiler_request.h"
 #include "agent/tracer/profiler/store.h"
+#include "agent/tracer/profiler/lane.h"
 #include "agent/tracer/profiler/sweep.h"
 #include "base/clean_text.h"
 #include "base/buf.h"
@@ -41,6 +42,7 @@ struct profiler_call {
 	struct loop *loop;
 	struct rpc *rpc;
 	struct sweep *sweep;
+	struct lane *lane;
 	int *live;
 	struct rpc_channel *channel;
 	struct rpc_call *call;
@@ -121,6 +123,7 @@ struct profiler_call *profiler_call_start(const struct profiler_call_conf *conf)
 	c->loop = conf->loop;
 	c->rpc = conf->rpc;
 	c->sweep = conf->sweep;
+	c->lane = conf->lane;
 	c->live = conf->live;
 	c->snapshot = conf->snapshot;
 	c->address = xstrdup(conf->address);
@@ -254,7 +257,10 @@ static void call_store_start(struct profiler_call *c, enum step step, void (*run
 	c->store.place.repository = c->repository;
 	c->store.place.session = c->session;
 	c->store.pid = c->pid;
-	loop_work(c->loop, run, done, c);
+	if (step == FETCHING) /* from the file system of another process */
+		lane_work(c->lane, run, done, c);
+	else
+		loop_work(c->loop, run, done, c);
 }
 
 /* Ends the call; with a failure if the recording ended before T1, because its process ended. */

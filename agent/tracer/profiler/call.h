@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct lane;
 struct loop;
 struct rpc;
 struct profiler_call;
@@ -19,6 +20,7 @@ struct profiler_call_conf { /* all borrowed for the call of profiler_call_start(
 	struct loop *loop;
 	struct rpc *rpc;
 	struct sweep *sweep; /* removes the files of calls that are freed before their answer */
+	struct lane *lane; /* outlives all calls */
 	int *live; /* counts the calls with callbacks under way; outlives all calls */
 	const char *address;
 	int64_t pid; /* of the server; an older server's file is below its root; 0 = unknown */

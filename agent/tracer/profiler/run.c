@@ -243,6 +243,7 @@ static struct profiled_process *run_add_process(struct profiler_run *pr, const c
 		.loop = env->loop,
 		.rpc = env->rpc,
 		.sweep = pr->t->sweep,
+		.lane = pr->t->lane,
 		.live = &pr->t->live,
 		.address = address,
 		.session = run->session,

@@ -21,6 +21,7 @@ struct tracer_profiler {
 	const struct profiler_conf *conf;
 	struct discover *discover;
 	struct sweep *sweep;
+	struct lane *lane;
 	struct continuous *continuous; /* NULL = not wanted */
 	int live; /* calls with callbacks under way, freed calls included */
 };

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "agent/tracer/profiler/lane.h"
 #include "agent/tracer/profiler/store.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -26,6 +27,7 @@ struct item {
 
 struct sweep {
 	struct loop *loop;
+	struct lane *lane;
 	struct item *items;
 };
 
@@ -75,7 +77,7 @@ static void on_due(void *arg)
 	struct item *i = arg;
 
 	i->busy = true;
-	loop_work(i->owner->loop, look, looked, i);
+	lane_work(i->owner->lane, look, looked, i);
 }
 
 void sweep_add(struct sweep *s, int64_t pid, const char *repository, const char *session)
@@ -92,11 +94,12 @@ void sweep_add(struct sweep *s, int64_t pid, const char *repository, const char 
 	loop_timer_in(s->loop, &i->timer, i->pause_ns, on_due, i);
 }
 
-struct sweep *sweep_new(struct loop *loop)
+struct sweep *sweep_new(struct loop *loop, struct lane *lane)
 {
 	struct sweep *s = xcalloc(1, sizeof(*s));
 
 	s->loop = loop;
+	s->lane = lane;
 	return s;
 }
 
@@ -110,7 +113,8 @@ void sweep_free(struct sweep *s)
 		i->owner = NULL;
 		if (i->busy)
 			continue; /* looked() frees it */
-		look(i);
+		if (!lane_is_stuck(s->lane))
+			look(i);
 		item_free(i);
 	}
 	free(s);

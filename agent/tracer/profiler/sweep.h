@@ -10,9 +10,10 @@
 #include <stdint.h>
 
 struct loop;
+struct lane;
 struct sweep;
 
-struct sweep *sweep_new(struct loop *loop);
+struct sweep *sweep_new(struct loop *loop, struct lane *lane);
 
 /* `pid`, repository and session as in store.h; copied. */
 void sweep_add(struct sweep *s, int64_t pid, const char *repository, const char *session);

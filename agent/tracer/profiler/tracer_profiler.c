@@ -13,6 +13,7 @@
 #include "agent/tracer/profiler/discover.h"
 #include "agent/tracer/profiler/jobs.h"
 #include "agent/tracer/profiler/run.h"
+#include "agent/tracer/profiler/lane.h"
 #include "agent/tracer/profiler/sweep.h"
 #include "agent/tracer/profiler/targets.h"
 #include "base/loop.h"
@@ -91,6 +92,11 @@ static void profiler_state(const struct tracer *tracer, struct tracer_state *out
 		out->health = TRACER_OFF;
 		snprintf(out->reason, sizeof(out->reason),
 			 "no framework profilers: set --profiler HOST:PORT or --discover");
+	} else if (lane_is_stuck(t->lane)) {
+		out->health = TRACER_DEGRADED;
+		snprintf(out->reason, sizeof(out->reason),
+			 "the file system of a process with a profiler server does not answer: the "
+			 "files of older servers are not read");
 	} else if (conf->discover && discover_is_incomplete(t->discover)) {
 		out->health = TRACER_DEGRADED;
 		out->errno_value = EACCES;
@@ -116,6 +122,7 @@ static void profiler_free(struct tracer *tracer)
 	sweep_free(t->sweep);
 	while (t->live) /* cancelled calls end at once, the last Terminate by its deadline */
 		loop_turn(t->env.loop, 50);
+	lane_free(t->lane);
 	free(t);
 }
 
@@ -143,7 +150,8 @@ int tracer_profiler_open(struct tracer **out, const struct tracer_env *env, cons
 	t->env = *env;
 	t->conf = conf;
 	t->discover = discover_new(&discover);
-	t->sweep = sweep_new(env->loop);
+	t->lane = lane_new(env->loop);
+	t->sweep = sweep_new(env->loop, t->lane);
 	if (conf->continuous) {
 		t->continuous = continuous_new(&(struct continuous_conf){
 			.loop = env->loop,

@@ -73,6 +73,7 @@ unit_test(agent/tracer/logs/sources_test PURE USES tracer_logs logs)
 unit_test(agent/tracer/metrics/metrics_test USES tracer_metrics SRC ${tracer_bed})
 unit_test(agent/tracer/profiler/discover_test VIRTUAL USES tracer_profiler SRC ${fake_profiler} ${fake_proc})
 unit_test(agent/tracer/profiler/file_test PURE USES tracer_profiler)
+unit_test(agent/tracer/profiler/lane_test USES tracer_profiler)
 unit_test(agent/tracer/profiler/reply_test PURE USES tracer_profiler)
 if(NOT TUTTI_SANITIZE STREQUAL thread)	# 90 s of waiting, which only virtual time makes short
 	unit_test(agent/tracer/profiler/tracer_profiler_test VIRTUAL USES tracer_profiler SRC ${fake_profiler} ${fake_proc})
