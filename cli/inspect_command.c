@@ -42,6 +42,8 @@ static int look_in_path(const char *name)
 	const char *dirs = getenv("PATH");
 	int why = ENOENT;
 
+	if (!*name)
+		return ENOENT;
 	if (strchr(name, '/'))
 		return is_program(name);
 	if (!dirs)

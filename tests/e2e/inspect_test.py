@@ -224,7 +224,7 @@ def test_no_command():
     """A command that cannot be run: its code, a reason, and no session."""
     plain = folder() / "plain"
     plain.write_text("")
-    for command, code, reason in (("no-such-command", 127, "No such file"), (plain, 126, "Permission denied")):
+    for command, code, reason in (("no-such-command", 127, "No such file"), ("", 127, "No such file"), (plain, 126, "Permission denied")):
         run = Inspection(command)
         run.end(code)
         assert reason in run.err.read_text(), run.err.read_text()
