@@ -22,10 +22,10 @@ void python_take_process(struct python *py, const struct python_target *t)
 		*p = (struct python_process){ .serial = t->serial,
 					      .pid = t->pid,
 					      .minor = t->interpreter.layout.minor };
-		memcpy(p->command, t->command, sizeof(p->command));
 		log_debug("AGENT-PYTHON", "pid=%u version=3.%d state=sampled command=\"%s\"",
-			  p->pid, p->minor, p->command);
+			  p->pid, p->minor, t->command);
 	}
+	memcpy(p->command, t->command, sizeof(p->command));
 	if (t->has_ended && !p->ended_raw_ns)
 		p->ended_raw_ns = now_raw_ns();
 }

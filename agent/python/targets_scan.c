@@ -18,7 +18,9 @@
 
 /* every so many scans, processes that ran no Python are examined again */
 #define LOOK_EVERY 32
-#define PIDS_MAX   65536
+/* and the command lines of others are read again: a program may begin another one in its place */
+#define COMMAND_EVERY 4
+#define PIDS_MAX      65536
 
 /* What the process runs: the path of its executable or, if that is not visible, the process's name. */
 static void read_program(uint32_t pid, char *out, size_t size)
@@ -144,8 +146,11 @@ static void visit(struct python_targets *ts, uint32_t pid, const struct pod_view
 		probe(ts, pid);
 	}
 	k->scan = ts->scans;
-	if (k->target)
+	if (k->target) {
+		if ((pid + ts->scans) % COMMAND_EVERY == 0)
+			read_command(k->target);
 		return;
+	}
 	if (k->is_left_out && !has_room(ts, k->uid)) {
 		ts->unread.left_out++;
 		return;

@@ -204,6 +204,26 @@ def test_too_many_threads():
         assert (host["reason"], tracer["state"]) == ("unsupported", "degraded") and tracer["lost"] > 0, doc
 
 
+def test_exec():
+    """A program that becomes another one of the same interpreter, which may lie at the same addresses."""
+    with Cluster() as c:
+        c.aggregator()
+        agent(c)
+        command = PYTHONS[0][1:]
+        (c.dir / "second.py").write_text("while True: sum(range(1000))\n")
+        (c.dir / "first.py").write_text("import os, sys, time\nwhile not os.path.exists(sys.argv[1]): sum(range(1000))\n"
+                                        "os.execv(sys.argv[3], sys.argv[3:] + [sys.argv[2]])\n")
+        p = c.start("job", [*command, c.dir / "first.py", c.dir / "go", c.dir / "second.py", *command])
+
+        def shown():
+            _, doc = c.tutti("capture", "--duration", "300ms", "--tracer", "python", "--json")
+            space = xspace.load(c.logdir / "plugins" / "profile" / doc["session"] / doc["hosts"][0]["file"])
+            return {xspace.stats(q)["command"].split()[-1] for q in space.planes if q.name == plane_name(p)}
+        wait_until("the first program", lambda: shown() == {"first.py"}, 30)
+        (c.dir / "go").touch()
+        wait_until("the second one", lambda: shown() == {"second.py"}, 30)
+
+
 def test_no_permission():
     """Without CAP_SYS_PTRACE the agent starts, and says what is missing; the capture says it, too."""
     if os.geteuid():
@@ -225,4 +245,4 @@ def test_no_permission():
 
 own_processes()  # all Python programs of a machine share what sampling may take
 assert subprocess.run([BIN / "tutti-agent", "--help"], capture_output=True, text=True).stdout.count("--python-hz") == 1
-main(test_timeline, test_stopped, test_roots, test_crowd, test_too_many_threads, test_no_permission)
+main(test_timeline, test_stopped, test_roots, test_crowd, test_too_many_threads, test_exec, test_no_permission)
