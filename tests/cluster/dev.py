@@ -253,7 +253,7 @@ def check_killed_agent(config, agent):
         out, _ = running.communicate(timeout=120)
         capture = json.loads(out)
         states = {h["host"]: (h["state"], h["reason"]) for h in capture["hosts"]}
-        assert capture["state"] == "committed" and states["other"] == ("complete", "") and states["localhost"][1], states
+        assert capture["state"] == "committed" and states["other"] == ("complete", "") and states["localhost"][1], capture["hosts"]
         wait_until("the agent's next process", lambda: len(connected(server)) == 2)
     kubectl("delete", "pod", "other", "-n", "tutti", "--timeout=60s")
     say(f"the node's agent got SIGKILL in a window: {states}, exit {running.returncode}; it is back")
