@@ -23,7 +23,7 @@ MUST_CHECK int foreign_open(uint32_t pid, const char *path, struct stat *st, str
 MUST_CHECK int foreign_open_mapped(uint32_t pid, const char *path, uint64_t inode, struct stat *st,
 				   struct err *e);
 
-/* ERR_DENIED if no file of the process can be opened for lack of a permission. */
+/* ERR_DENIED if no file of the process can be opened for lack of a permission. Does not block. */
 MUST_CHECK int foreign_check(uint32_t pid, struct err *e);
 
 /* The same as foreign_open() in the agent's own root. */
