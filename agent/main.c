@@ -87,7 +87,7 @@ static int run(struct agent_conf *conf)
 {
 	struct running r = { 0 };
 	struct err e;
-	int rc = file_keeper_start(&conf->files, NULL, &e); /* there are no threads yet */
+	int rc = file_keeper_start(&conf->files, &e); /* there are no threads yet */
 
 	if (rc) {
 		log_error("AGT-PART", "part=files state=failed reason=\"%s\"", e.msg);
