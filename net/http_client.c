@@ -319,13 +319,19 @@ static void set_transport(struct transfer *t)
 /* ---- the end ---- */
 
 /* What may be wrong with a URL whose server hangs up. */
-static const char *hint_of_break(const char *url, CURLcode code, const char *why)
+static const char *hint_of_break(CURL *curl, const char *url, CURLcode code, const char *why)
 {
+	curl_off_t tls_us = 0; /* when TLS was there */
+
 	if (strstr(why, "HTTP/2"))
 		return "; is that the port for gRPC? The aggregator's --http is 7400 unless it was "
 		       "changed";
 	if (code == CURLE_GOT_NOTHING && !strncmp(url, "http://", 7))
 		return "; if TLS is spoken there, use https://";
+	/* a server without TLS may hang up before its answer to the first bytes is read */
+	if (!strncmp(url, "https://", 8) &&
+	    !curl_easy_getinfo(curl, CURLINFO_APPCONNECT_TIME_T, &tls_us) && !tls_us)
+		return "; if no TLS is spoken there, use http://";
 	return "";
 }
 
@@ -354,7 +360,7 @@ static int set_error(const struct transfer *t, CURLcode code)
 	case CURLE_HTTP2:
 	case CURLE_HTTP2_STREAM:
 		return err_set(t->e, ERR_CLOSED, "%s: the connection broke (%s)%s", url, why,
-			       hint_of_break(url, code, why));
+			       hint_of_break(t->curl, url, code, why));
 	case CURLE_OPERATION_TIMEDOUT:
 		return err_set(t->e, ERR_TIMEOUT, "%s: no complete answer in time (%s)", url, why);
 	case CURLE_PEER_FAILED_VERIFICATION:
