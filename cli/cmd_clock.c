@@ -98,13 +98,14 @@ static void add_uncalibrated(struct table *t, const json_t *host, const json_t *
 		table_note(t, "not calibrated");
 }
 
-static void add_host(struct table *t, const json_t *host, enum list_form form)
+static void add_host(void *arg, struct table *t, const json_t *host, enum list_form form)
 {
 	const json_t *clock = json_object_get(host, "clock");
 	bool is_calibrated = json_get_bool(clock, "calibrated");
 	const json_t *step;
 	size_t i;
 
+	(void)arg;
 	table_cell(t, "%s", json_get_text(host, "host"));
 	if (is_calibrated)
 		add_calibrated(t, clock);
@@ -153,22 +154,7 @@ static int keep_host(json_t *doc, const char *name, struct err *e)
 	return i ? 0 : err_set(e, ERR_NOT_FOUND, "no host %s", name);
 }
 
-static void print_hosts(const json_t *hosts, enum list_form form)
-{
-	struct table *t = table_new(heads);
-	const json_t *host;
-	size_t i;
-
-	json_array_foreach(hosts, i, host)
-	{
-		if (form == LIST_NAME)
-			puts(json_get_text(host, "host"));
-		else
-			add_host(t, host, form);
-	}
-	table_print(t, stdout);
-	table_free(t);
-}
+static const struct list list = { .heads = heads, .name = "host", .add = add_host };
 
 static int report(const struct conf *conf, enum list_form form, const json_t *doc)
 {
@@ -179,7 +165,7 @@ static int report(const struct conf *conf, enum list_form form, const json_t *do
 	if (form == LIST_JSON)
 		api_print(doc);
 	else
-		print_hosts(hosts, form);
+		list_print(&list, hosts, form);
 	fflush(stdout);
 	json_array_foreach(hosts, i, host)
 	{

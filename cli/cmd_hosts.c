@@ -182,7 +182,8 @@ static void note_pods(struct table *t, const json_t *pods)
 /* ---- the list ---- */
 
 /* `pods` are the host's, or NULL. */
-static void add_host(struct table *t, const json_t *host, const json_t *pods, enum list_form form)
+/* `arg`: the pods, by host. */
+static void add_host(void *arg, struct table *t, const json_t *host, enum list_form form)
 {
 	table_cell(t, "%s", json_get_text(host, "host"));
 	table_cell(t, "%s", json_get_text(host, "state"));
@@ -199,28 +200,18 @@ static void add_host(struct table *t, const json_t *host, const json_t *pods, en
 		return;
 	note_tracers(t, host);
 	note_jobs(t, host);
-	note_pods(t, pods);
+	note_pods(t, json_object_get(arg, json_get_text(host, "host")));
 	note_rings(t, host);
 }
 
-static void print_hosts(const json_t *hosts, const json_t *pods, enum list_form form)
+static void print_hosts(const json_t *hosts, json_t *pods, enum list_form form)
 {
-	struct table *t = table_new(heads);
-	const json_t *host;
-	size_t i;
+	const struct list list = { .heads = heads, .name = "host", .add = add_host, .arg = pods };
 
-	json_array_foreach(hosts, i, host)
-	{
-		if (form == LIST_NAME)
-			puts(json_get_text(host, "host"));
-		else
-			add_host(t, host, json_object_get(pods, json_get_text(host, "host")), form);
-	}
 	if (!json_array_size(hosts))
 		fputs("no host is connected; on each: tutti-agent --aggregator HOST:7401\n",
 		      stderr);
-	table_print(t, stdout);
-	table_free(t);
+	list_print(&list, hosts, form);
 }
 
 static int run(const void *arg, int argc, char **argv, struct err *e)

@@ -41,8 +41,9 @@ static void note_containers(struct table *t, const json_t *pod)
 		table_note(t, "not profiled: its annotation tutti.dev/profile is \"false\"");
 }
 
-static void add_pod(struct table *t, const json_t *pod, enum list_form form)
+static void add_pod(void *arg, struct table *t, const json_t *pod, enum list_form form)
 {
+	(void)arg;
 	table_cell(t, "%s", json_get_text(pod, "namespace"));
 	table_cell(t, "%s", json_get_text(pod, "pod"));
 	table_cell(t, "%s",
@@ -57,8 +58,9 @@ static void add_pod(struct table *t, const json_t *pod, enum list_form form)
 		note_containers(t, pod);
 }
 
-static void add_job(struct table *t, const json_t *job, enum list_form form)
+static void add_job(void *arg, struct table *t, const json_t *job, enum list_form form)
 {
+	(void)arg;
 	(void)form;
 	table_cell(t, "%s", json_get_text(job, "namespace"));
 	table_cell(t, "%s", json_get_text(job, "job"));
@@ -70,14 +72,8 @@ static void add_job(struct table *t, const json_t *job, enum list_form form)
 
 /* ---- both lists ---- */
 
-struct list {
-	const char *member, *name; /* of the document, and of each row */
-	const char *const *heads;
-	void (*add)(struct table *t, const json_t *row, enum list_form form);
-};
-
-static const struct list pods = { "pods", "pod", pod_heads, add_pod };
-static const struct list jobs = { "jobs", "job", job_heads, add_job };
+static const struct list pods = { .heads = pod_heads, .name = "pod", .add = add_pod };
+static const struct list jobs = { .heads = job_heads, .name = "job", .add = add_job };
 
 /* Says on stderr what is missing in a list. */
 static void warn_incomplete(const json_t *discovery)
@@ -95,25 +91,9 @@ static void warn_incomplete(const json_t *discovery)
 		fputs("warning: the pods are being listed\n", stderr);
 }
 
-static void print_list(const struct list *l, const json_t *doc, enum list_form form)
-{
-	struct table *t = table_new(l->heads);
-	const json_t *row;
-	size_t i;
-
-	json_array_foreach(json_object_get(doc, l->member), i, row)
-	{
-		if (form == LIST_NAME)
-			puts(json_get_text(row, l->name));
-		else
-			l->add(t, row, form);
-	}
-	warn_incomplete(json_object_get(doc, "discovery"));
-	table_print(t, stdout);
-	table_free(t);
-}
-
-static int show(const struct list *l, const struct conf *conf, const char *path, struct err *e)
+/* `member` of the answer has the rows. */
+static int show(const struct list *l, const char *member, const struct conf *conf, const char *path,
+		struct err *e)
 {
 	enum list_form form;
 	json_t *doc = NULL;
@@ -123,10 +103,12 @@ static int show(const struct list *l, const struct conf *conf, const char *path,
 		rc = api_call(&conf->api, "GET", path, NULL, &doc, e);
 	if (rc)
 		return rc;
-	if (form == LIST_JSON)
+	if (form == LIST_JSON) {
 		api_print(doc);
-	else
-		print_list(l, doc, form);
+	} else {
+		warn_incomplete(json_object_get(doc, "discovery"));
+		list_print(l, json_object_get(doc, member), form);
+	}
 	json_decref(doc);
 	return EXIT_ALL;
 }
@@ -136,7 +118,7 @@ static int run_pods(const void *arg, int argc, char **argv, struct err *e)
 	char *selector = argc ? api_escape(argv[0]) : NULL;
 	char *path = xasprintf("/api/v1/pods%s%s", selector ? "?selector=" : "",
 			       selector ? selector : "");
-	int rc = show(&pods, arg, path, e);
+	int rc = show(&pods, "pods", arg, path, e);
 
 	free(selector);
 	free(path);
@@ -147,7 +129,7 @@ static int run_jobs(const void *arg, int argc, char **argv, struct err *e)
 {
 	(void)argc;
 	(void)argv;
-	return show(&jobs, arg, "/api/v1/jobs", e);
+	return show(&jobs, "jobs", arg, "/api/v1/jobs", e);
 }
 
 const struct cmd cmd_pods = {

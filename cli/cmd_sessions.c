@@ -25,10 +25,12 @@ static const struct conf_field fields[] = {
 static const char *const heads[] = { "SESSION", "RUN",	 "DURATION", "HOSTS", "PARTIAL",
 				     "FAILED",	"BYTES", "KEPT",     NULL };
 
-static void add_session(struct table *t, const json_t *s)
+static void add_session(void *arg, struct table *t, const json_t *s, enum list_form form)
 {
 	char bytes[16], length[16];
 
+	(void)arg;
+	(void)form;
 	human_bytes(json_get_int(s, "bytes"), bytes);
 	human_time(json_get_int(s, "duration_ns"), length);
 	table_cell(t, "%s", json_get_text(s, "session"));
@@ -71,21 +73,11 @@ static void print_quotas(const json_t *quotas)
 
 static void print_sessions(const json_t *sessions, enum list_form form)
 {
-	struct table *t = table_new(heads);
-	const json_t *s;
-	size_t i;
+	static const struct list list = { .heads = heads, .name = "session", .add = add_session };
 
-	json_array_foreach(sessions, i, s)
-	{
-		if (form == LIST_NAME)
-			puts(json_get_text(s, "session"));
-		else
-			add_session(t, s);
-	}
 	if (!json_array_size(sessions))
 		fputs("no session is stored; tutti capture makes one\n", stderr);
-	table_print(t, stdout);
-	table_free(t);
+	list_print(&list, sessions, form);
 }
 
 static char *make_path(const struct conf *conf, const char *run)

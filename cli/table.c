@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "json/json_text.h"
 
 #define BETWEEN 2 /* blanks */
 
@@ -149,4 +150,21 @@ void table_print(const struct table *t, FILE *out)
 			fprintf(out, "    %s\n", t->rows[i].notes[k]);
 	}
 	free(widths);
+}
+
+void list_print(const struct list *l, const json_t *rows, enum list_form form)
+{
+	struct table *t = table_new(l->heads);
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach(rows, i, row)
+	{
+		if (form == LIST_NAME)
+			puts(json_get_text(row, l->name));
+		else
+			l->add(l->arg, t, row, form);
+	}
+	table_print(t, stdout);
+	table_free(t);
 }

@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include <jansson.h>
+
 #include "base/conf.h"
 #include "base/err.h"
 
@@ -43,5 +45,16 @@ void table_note(struct table *t, const char *format, ...) __attribute__((format(
 
 /* Nothing if there is no row. */
 void table_print(const struct table *t, FILE *out);
+
+struct list {
+	const char *const *heads;
+	const char *name; /* the member of a row that has its name */
+	/* the row's cells and notes: LIST_TABLE or LIST_WIDE */
+	void (*add)(void *arg, struct table *t, const json_t *row, enum list_form form);
+	void *arg;
+};
+
+/* Prints the rows, an array, in any form but LIST_JSON. */
+void list_print(const struct list *l, const json_t *rows, enum list_form form);
 
 #endif

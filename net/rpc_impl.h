@@ -282,7 +282,7 @@ bool rpc_identity_admits(struct rpc_call *c, const struct rpc_method *m);
 
 void rpc_guests_start(struct rpc_server *s);
 void rpc_guests_stop(struct rpc_server *s);
-/* So many connections the server has now. */
+/* A look has counted the server's connections: what core may hold for them follows. */
 void rpc_guests_counted(struct rpc_server *s, size_t n_connections);
 
 /* Whether a peer's address is banned; the server is guarded. */

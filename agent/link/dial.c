@@ -18,17 +18,15 @@
 /* What gRPC core says where something else is at the address. It is "unavailable" then like a host that is down. */
 const char *dial_hint(const struct link_env *env, const char *text)
 {
+	static const char http[] = "that port is for HTTP: name the one of the aggregator's "
+				   "--grpc, 7401 unless it was changed";
 	static const struct {
 		const char *words;
 		bool of_tls, of_plaintext; /* agents that may be told */
 		const char *hint;
 	} rows[] = {
-		{ "http1.x server", true, true,
-		  "that port is for HTTP: name the one of the aggregator's --grpc, 7401 unless it "
-		  "was changed" },
-		{ "missing selected ALPN", true, false,
-		  "that port is for HTTP: name the one of the aggregator's --grpc, 7401 unless it "
-		  "was changed" },
+		{ "http1.x server", true, true, http },
+		{ "missing selected ALPN", true, false, http },
 		{ "wrong version number", true, false,
 		  "no TLS is spoken there, and this agent has --ca" },
 		{ "Socket closed", false, true, "if TLS is spoken there, this agent needs --ca" },

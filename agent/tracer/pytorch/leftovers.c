@@ -47,7 +47,6 @@ static void drop(struct leftovers *l, size_t i)
 static void look_run(void *arg)
 {
 	struct batch *b = arg;
-
 	struct far_files *files = b->owner->files;
 
 	(void)far_files_begin(files);

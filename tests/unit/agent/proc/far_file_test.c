@@ -212,20 +212,32 @@ static void *stop(void *ff)
 	return NULL;
 }
 
+/* Opens the big file, and sends the signal to the process that reads it. */
+static pid_t signal_reader(const struct bed *b, struct far_files *ff, struct far_file *f,
+			   int signal_number)
+{
+	const struct far_place p = place(1, 1);
+	struct stat st;
+	struct err e;
+	pid_t pid;
+
+	CHECK_OK(far_open_here(ff, &p, b->big, f, &st, &e), e);
+	pid = file_reader(NULL, 0);
+	CHECK(pid && !kill(pid, signal_number));
+	return pid;
+}
+
 static void a_stop_ends_the_wait(const struct bed *b)
 {
 	struct far_files *ff = far_files_new(b->keeper);
 	const struct far_place p = place(1, 1);
 	struct far_file f;
+	pid_t pid = signal_reader(b, ff, &f, SIGSTOP);
 	pthread_t thread;
 	struct stat st;
 	struct err e;
 	char byte;
-	pid_t pid;
 
-	CHECK_OK(far_open_here(ff, &p, b->big, &f, &st, &e), e);
-	pid = file_reader(NULL, 0);
-	CHECK(pid && !kill(pid, SIGSTOP));
 	CHECK(!pthread_create(&thread, NULL, stop, ff));
 	CHECK_EQ(far_file_read(&f, 0, &byte, 1, &e), ERR_CANCELLED);
 	CHECK(!pthread_join(thread, NULL));
@@ -243,11 +255,8 @@ static void a_reader_that_ends_is_replaced(const struct bed *b)
 	struct stat st;
 	struct err e;
 	char byte;
-	pid_t pid;
 
-	CHECK_OK(far_open_here(ff, &p, b->big, &f, &st, &e), e);
-	pid = file_reader(NULL, 0);
-	CHECK(pid && !kill(pid, SIGKILL));
+	(void)signal_reader(b, ff, &f, SIGKILL);
 	CHECK(far_file_read(&f, 0, &byte, 1, &e) < 0);
 	far_file_close(&f);
 	CHECK_OK(far_open_here(ff, &p, b->big, &f, &st, &e), e);
