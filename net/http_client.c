@@ -321,17 +321,15 @@ static void set_transport(struct transfer *t)
 /* What may be wrong with a URL whose server hangs up. */
 static const char *hint_of_break(CURL *curl, const char *url, CURLcode code, const char *why)
 {
-	curl_off_t tls_us = 0; /* when TLS was there */
-
 	if (strstr(why, "HTTP/2"))
 		return "; is that the port for gRPC? The aggregator's --http is 7400 unless it was "
 		       "changed";
 	if (code == CURLE_GOT_NOTHING && !strncmp(url, "http://", 7))
 		return "; if TLS is spoken there, use https://";
-	/* a server without TLS may hang up before its answer to the first bytes is read */
-	if (!strncmp(url, "https://", 8) &&
-	    !curl_easy_getinfo(curl, CURLINFO_APPCONNECT_TIME_T, &tls_us) && !tls_us)
-		return "; if no TLS is spoken there, use http://";
+	/* One without TLS, or gRPC's, which wants a certificate, may hang up before what it says of that is read. */
+	if (!strncmp(url, "https://", 8) && !http_client_status(curl))
+		return "; is that the port of its --http, 7400 unless it was changed? If no TLS is "
+		       "spoken there, use http://";
 	return "";
 }
 

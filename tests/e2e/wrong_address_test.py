@@ -29,7 +29,7 @@ def test_command_line():
         cases = [
             (f"http://127.0.0.1:{c.grpc}", (), "is that the port for gRPC? The aggregator's --http is 7400"),
             (f"https://127.0.0.1:{two.grpc}", trust, "--http is 7400 unless it was changed|the port of its --http, 7400 unless it was changed"),
-            (f"https://127.0.0.1:{c.http}", (), "if none is spoken there, use http://|if no TLS is spoken there, use http://"),
+            (f"https://127.0.0.1:{c.http}", (), "if none is spoken there, use http://|If no TLS is spoken there, use http://"),
             (f"http://127.0.0.1:{two.http}", (), "if TLS is spoken there, use https://"),
             (f"https://127.0.0.1:{two.http}", (), "its certificate is not trusted"),
             (f"http://127.0.0.1:{free_port()}", (), "no server listens there"),
