@@ -53,10 +53,11 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGINT);
 	sigaddset(&ends, SIGTERM);
-	sigprocmask(SIG_BLOCK, &ends, NULL);
+	/* Not blocked before: kubectl may wait for ever, and then Ctrl-C ends it by ending this process. */
 	rc = forward_begin(&f, argv[0], e);
 	if (rc)
 		return rc;
+	sigprocmask(SIG_BLOCK, &ends, NULL);
 	say(conf, &f);
 	while (sigwait(&ends, &signal_number))
 		;

@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +22,8 @@
 #define NAME_CHARS  "abcdefghijklmnopqrstuvwxyz0123456789.-"
 #define OUTPUT_MOST 2000
 #define AGAIN_NS    (500 * NS_PER_MS)
+#define END_LOOKS   200 /* 10 ms each: what has not ended by then is killed */
+#define READS_MOST  100 /* of the words of one that has ended */
 
 bool forward_is_wanted(const char *server)
 {
@@ -71,12 +75,15 @@ struct target {
 
 static volatile sig_atomic_t kubectl; /* its pid */
 
+/* kubectl has a group of its own, and all of that ends: it may be a script that has started the real one. */
 static void on_end(int signal_number)
 {
 	(void)signal_number;
 	if (kubectl > 0) {
-		kill(kubectl, SIGTERM);
-		waitpid(kubectl, NULL, 0);
+		kill(-kubectl, SIGTERM);
+		for (int i = 0; i < END_LOOKS && !waitpid(kubectl, NULL, WNOHANG); i++)
+			poll(NULL, 0, 10);
+		kill(-kubectl, SIGKILL);
 	}
 	_exit(0);
 }
@@ -89,6 +96,7 @@ static void become_kubectl(const struct target *t, int out, pid_t keeper)
 	int null = open("/dev/null", O_RDONLY);
 	sigset_t none;
 
+	setpgid(0, 0);
 	sigemptyset(&none);
 	if (t->port)
 		snprintf(ports, sizeof(ports), "%ld:" HTTP_PORT, t->port);
@@ -119,6 +127,8 @@ static int start_kubectl(const struct target *t)
 	pid = fork();
 	if (!pid)
 		become_kubectl(t, ends[1], keeper);
+	if (pid > 0)
+		setpgid(pid, pid); /* as the child does: whoever is first */
 	kubectl = pid;
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	close(ends[1]);
@@ -137,38 +147,69 @@ static long port_in(const char *text)
 	return at && strchr(at, '\n') ? strtol(at + strlen(said), NULL, 10) : 0;
 }
 
-/* Reads kubectl's words to their end, where it has ended; hands them on to `out` until they name the port. Returns the port. */
+struct words {
+	char text[OUTPUT_MOST + 1];
+	size_t len;
+	long port; /* once they name it */
+};
+
+/* Reads what there is, and hands it on to `out` until it names the port. False at the end, or if the parent reads no more. */
+static bool hear_some(int in, struct words *w, int *out)
+{
+	char rest[512];
+	bool is_known = w->port || w->len == OUTPUT_MOST;
+	ssize_t n = is_known ? read(in, rest, sizeof(rest))
+			     : read(in, w->text + w->len, OUTPUT_MOST - w->len);
+
+	if (n < 0)
+		return errno == EINTR;
+	if (!n || is_known)
+		return n > 0;
+	if (*out >= 0 && write(*out, w->text + w->len, (size_t)n) < 0)
+		return false;
+	w->len += (size_t)n;
+	w->text[w->len] = '\0';
+	w->port = port_in(w->text);
+	if (w->port && *out >= 0) {
+		close(*out);
+		*out = -1;
+	}
+	return true;
+}
+
+static void hear_last(int in, struct words *w, int *out)
+{
+	struct pollfd p = { .fd = in, .events = POLLIN };
+
+	for (int i = 0; i < READS_MOST && poll(&p, 1, 0) > 0 && hear_some(in, w, out); i++)
+		;
+}
+
+/* Hears kubectl until it has ended. What it had started may live on, and have the port: that is ended. Returns the port. */
 static long hear_kubectl(int in, int *out)
 {
-	char text[OUTPUT_MOST + 1] = "", rest[512];
-	size_t len = 0;
-	long port = 0;
-	ssize_t n = 1;
+	struct words w = { .len = 0 };
+	struct pollfd p[2] = { { .fd = in, .events = POLLIN },
+			       { .fd = pidfd_open(kubectl, 0), .events = POLLIN } };
 
-	while (n) {
-		bool is_known = port || len == OUTPUT_MOST;
-
-		n = is_known ? read(in, rest, sizeof(rest))
-			     : read(in, text + len, OUTPUT_MOST - len);
-		if (n < 0 && errno != EINTR)
+	while (p[0].fd >= 0 || p[1].fd >= 0) {
+		if (poll(p, 2, -1) < 0 && errno != EINTR)
 			break;
-		if (n <= 0 || is_known)
-			continue;
-		if (*out >= 0 && write(*out, text + len, (size_t)n) < 0)
+		if (p[1].revents) {
+			hear_last(in, &w, out);
 			break;
-		len += (size_t)n;
-		text[len] = '\0';
-		port = port_in(text);
-		if (port && *out >= 0) {
-			close(*out);
-			*out = -1;
 		}
+		if (p[0].revents && !hear_some(in, &w, out))
+			p[0].fd = -1;
 	}
 	close(in);
+	if (p[1].fd >= 0)
+		close(p[1].fd);
+	kill(-kubectl, SIGKILL);
 	while (waitpid(kubectl, NULL, 0) < 0 && errno == EINTR)
 		;
 	kubectl = 0;
-	return port;
+	return w.port;
 }
 
 /* A terminal's Ctrl-C is for the parent, which ends the keeper when it needs it no more. */
@@ -196,7 +237,7 @@ static void keep(const char *space, const char *pod, int out, pid_t parent)
 				"kubectl port-forward ended: %s went, or the link broke; "
 				"trying again\n",
 				pod);
-		t.port = port ? port : t.port;
+		t.port = t.port ? t.port : port;
 		now_sleep_until_mono(now_mono_ns() + AGAIN_NS);
 	}
 	_exit(1);

@@ -11,9 +11,14 @@ from lib.cluster import BIN, Cluster, main, wait_until
 
 KUBECTL = """#!/bin/sh
 echo "$$ $*" >>"$KUBECTL_LOG"
+[ "$3" != silent ] || exec sleep 60
 [ "$3" != missing ] || { echo 'E1123 an attempt' >&2; echo 'Error from server (NotFound): pods "x-0" not found' >&2; exit 1; }
 [ ! -e "$HOME/away" ] || { echo 'error: unable to forward port because pod is not running' >&2; exit 1; }
+[ "$3 $5" = "moves :7400" ] || [ "$3" != moves ] || { echo "Forwarding from 127.0.0.1:1 -> 7400"; exit 1; }
 echo "Forwarding from 127.0.0.1:$KUBECTL_PORT -> 7400"
+[ "$3" != moves ] || exit 1
+[ "$3" != stubborn ] || trap '' TERM
+[ "$3" != script ] || { sleep 60 & echo "$!" >"$HOME/child"; wait; }
 exec sleep 60
 """
 
@@ -115,6 +120,55 @@ def test_contexts():
         p.send_signal(signal.SIGTERM)
         assert p.wait(20) == 0 and not os.path.exists(f"/proc/{logged()[-1][0]}")
         assert p.stderr.read().count("kubectl port-forward ended") == 1
+
+        broken_forwards(c, env, logged)
+
+
+def broken_forwards(c, env, logged):
+    """A kubectl that says nothing, does not end, is a script, or names another port the next time."""
+    def connect(space):
+        before = len(logged())
+        p = subprocess.Popen([BIN / "tutti", "connect", f"k8s://{space}/x"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        wait_until("kubectl", lambda: len(logged()) > before)
+        return p, int(logged()[-1][0])
+
+    def is_alive(pid):
+        try:
+            return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "Z"
+        except OSError:
+            return False
+
+    p, kubectl = connect("silent")
+    p.send_signal(signal.SIGINT)
+    assert p.wait(20) == -signal.SIGINT
+    wait_until("kubectl to end", lambda: not is_alive(kubectl))
+
+    p, kubectl = connect("stubborn")
+    p.stdout.readline()
+    p.send_signal(signal.SIGINT)
+    assert p.wait(20) == 0
+    wait_until("kubectl to end", lambda: not is_alive(kubectl))
+
+    for how in signal.SIGINT, signal.SIGKILL:
+        p, kubectl = connect("script")
+        wait_until("its child", lambda: (c.dir / "child").exists() and (c.dir / "child").read_text().strip())
+        child = (c.dir / "child").read_text().strip()
+        (c.dir / "child").unlink()
+        os.kill(kubectl, signal.SIGTERM)  # its child, which has its port and its words' other end, does not end by that
+        wait_until("kubectl again", lambda: (c.dir / "child").exists() and (c.dir / "child").read_text().strip())
+        assert not is_alive(child)
+        pids = [logged()[-1][0], (c.dir / "child").read_text().strip()]
+        (c.dir / "child").unlink()
+        p.send_signal(how)
+        p.wait(20)
+        wait_until("all to end", lambda: not any(map(is_alive, pids)))
+
+    p, _ = connect("moves")
+    before = len(logged())
+    wait_until("two attempts", lambda: len(logged()) > before + 1)
+    p.send_signal(signal.SIGTERM)
+    assert p.wait(20) == 0
+    assert {words.split()[-1] for _, words in logged()[before:]} == {f"{c.http}:7400"}, logged()[before:]
 
 
 if __name__ == "__main__":
