@@ -388,14 +388,27 @@ static bool has_exact(const struct selector_values *values, const char *text)
 	return false;
 }
 
-static bool has_text(const struct selector_values *values, const char *text)
+static bool matches_glob(const struct selector_values *values, const char *text)
 {
-	if (has_exact(values, text))
-		return true;
 	for (size_t i = values->n_exact; i < values->n; i++)
 		if (selector_glob_matches(values->items[i].text, text))
 			return true;
 	return false;
+}
+
+static bool has_text(const struct selector_values *values, const char *text)
+{
+	return has_exact(values, text) || matches_glob(values, text);
+}
+
+/* The same for texts in their order; `at` is the place of the one before. */
+static bool has_next_text(const struct selector_values *values, const char *text, size_t *at)
+{
+	int order = 1;
+
+	while (*at < values->n_exact && (order = strcmp(values->items[*at].text, text)) < 0)
+		++*at;
+	return (*at < values->n_exact && !order) || matches_glob(values, text);
 }
 
 static bool has_rank(const struct selector_values *values, const char *text)
@@ -418,13 +431,25 @@ static bool term_is_true(const struct selector_term *t, const struct selector_su
 	return has != t->is_negative;
 }
 
-bool selector_matches(const struct selector *s, const struct selector_subject *subject)
+static bool terms_are_true(const struct selector *s, const struct selector_subject *subject)
 {
-	if ((s->names.n && !has_text(&s->names, subject->host)) ||
-	    (s->without.n && has_text(&s->without, subject->host)))
-		return false;
 	for (size_t i = 0; i < s->n_terms; i++)
 		if (!term_is_true(&s->terms[i], subject))
 			return false;
 	return true;
+}
+
+bool selector_matches(const struct selector *s, const struct selector_subject *subject)
+{
+	return (!s->names.n || has_text(&s->names, subject->host)) &&
+	       (!s->without.n || !has_text(&s->without, subject->host)) &&
+	       terms_are_true(s, subject);
+}
+
+bool selector_matches_next(const struct selector *s, const struct selector_subject *subject,
+			   struct selector_walk *walk)
+{
+	return (!s->names.n || has_next_text(&s->names, subject->host, &walk->name)) &&
+	       (!s->without.n || !has_next_text(&s->without, subject->host, &walk->without)) &&
+	       terms_are_true(s, subject);
 }

@@ -103,11 +103,12 @@ static const char *get_of_host(const void *arg, enum selector_key key, const cha
 	return host_get_value(arg, key, label);
 }
 
-static bool host_matches(const struct selector *s, const struct host *h)
+/* Of hosts in order. */
+static bool host_matches(const struct selector *s, const struct host *h, struct selector_walk *walk)
 {
 	const struct selector_subject subject = { .host = h->name, .get = get_of_host, .arg = h };
 
-	return selector_matches(s, &subject);
+	return selector_matches_next(s, &subject, walk);
 }
 
 bool selector_names_pod(const struct selector *s, const struct pod *p,
@@ -259,13 +260,14 @@ static const char *space_of_host(const struct host *h)
 
 static bool host_is_within(const struct selecting *s, const struct host *h)
 {
-	const char *space = space_of_host(h);
+	const char *space = s->within ? space_of_host(h) : NULL;
 
 	return !s->within || (space && spaces_have(s->within, space));
 }
 
 static void select_hosts(const struct registry *r, struct selecting *s)
 {
+	struct selector_walk walk = { 0 };
 	size_t n;
 	struct host *const *hosts = registry_hosts(r, &n);
 
@@ -278,13 +280,13 @@ static void select_hosts(const struct registry *r, struct selecting *s)
 		const char *space;
 
 		if (!s->chosen[i] &&
-		    (!host_is_within(s, hosts[i]) || !host_matches(s->selector, hosts[i])))
+		    (!host_is_within(s, hosts[i]) || !host_matches(s->selector, hosts[i], &walk)))
 			continue;
 		s->out->hosts[s->out->n_hosts++] = hosts[i];
-		if (stands_for_pods(s, i))
+		if (s->has_other || stands_for_pods(s, i))
 			continue;
 		space = space_of_host(hosts[i]); /* a look through its labels */
-		s->has_other |= !space || !spaces_add(&s->out->spaces, space);
+		s->has_other = !space || !spaces_add(&s->out->spaces, space);
 	}
 	if (s->has_other)
 		spaces_release(&s->out->spaces);
@@ -314,10 +316,15 @@ static int refuse_empty(const struct pods *p, const struct registry *r, const ch
 
 static int check_names(struct registry *r, const struct selector *s, struct err *e)
 {
-	for (size_t i = 0; i < s->names.n_exact; i++)
-		if (!registry_find(r, s->names.items[i].text))
-			return err_set(e, ERR_NOT_FOUND, "no host has the name '%s'",
-				       s->names.items[i].text);
+	size_t at = 0;
+
+	for (size_t i = 0; i < s->names.n_exact; i++) {
+		const char *name = s->names.items[i].text;
+		bool is_twice = i && !strcmp(name, s->names.items[i - 1].text);
+
+		if (!is_twice && !registry_find_next(r, &at, name))
+			return err_set(e, ERR_NOT_FOUND, "no host has the name '%s'", name);
+	}
 	return 0;
 }
 

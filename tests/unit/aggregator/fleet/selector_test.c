@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/fleet/selector.h"
 
+#include <stdio.h>
+
+#include "base/mem.h"
 #include "tests/lib/check.h"
 
 /* What is wrong with a selector: the sentence. */
@@ -95,8 +98,38 @@ static void test_subject(void)
 	CHECK(selector_glob_matches("*", "") && !selector_glob_matches("?", ""));
 }
 
+/* Hosts in order, h00 to h99, each looked for alone and after the one before. */
+static void test_walk(void)
+{
+	static const char *const texts[] = {
+		"all",		 "h50",	       "h00,h99",    "h99,h98,h98,h0",
+		"h2*,h21,h30",	 "!h10,!h9*",  "zz,aa",	     "h1?,h10,h11",
+		"h5*,!h55,!h5?", "!zz,!aa,h3", "rank=1,h07", "h07,h07,!h07",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		struct selector_walk walk = { 0 };
+		struct selector s;
+		struct err e = { 0 };
+
+		CHECK_OK(selector_parse(&s, texts[i], &e), e);
+		for (int k = 0; k < 100; k++) {
+			char host[8];
+			const struct selector_subject subject = { .host = host,
+								  .get = get_rank,
+								  .arg = "1" };
+
+			snprintf(host, sizeof(host), "h%02d", k);
+			CHECK_EQ(selector_matches_next(&s, &subject, &walk),
+				 selector_matches(&s, &subject));
+		}
+		selector_release(&s);
+	}
+}
+
 int main(void)
 {
+	test_walk();
 	test_errors();
 	test_subject();
 	return 0;
