@@ -37,6 +37,7 @@ static const uint8_t *add_tag(struct buf *b, const uint8_t *at, const char *tag,
 	return found;
 }
 
+/* The page's worker has its script from the page itself, as a blob. */
 void page_answer(struct http_req *req)
 {
 	char nonce[2 * NONCE_BYTES + 1], policy[320];
@@ -49,8 +50,8 @@ void page_answer(struct http_req *req)
 	buf_add(&body, at, (size_t)(page_index + page_index_len - at));
 	snprintf(policy, sizeof(policy),
 		 "default-src 'none'; script-src 'nonce-%s'; style-src 'nonce-%s'; "
-		 "connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
-		 "frame-ancestors 'none'",
+		 "worker-src blob:; connect-src 'self'; img-src 'self'; base-uri 'none'; "
+		 "form-action 'none'; frame-ancestors 'none'",
 		 nonce, nonce);
 	http_answer_page(req, body.data, body.len, policy);
 	buf_release(&body);

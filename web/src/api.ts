@@ -49,9 +49,15 @@ export async function signOut(): Promise<void> {
   location.reload();
 }
 
-export async function send(path: string, options: RequestInit = {}): Promise<Response> {
+/** What a request is made of, for who sends it himself. */
+export async function requestTo(path: string): Promise<{ url: string; headers: Record<string, string> }> {
   await ready;
-  return fetch(root + path, csrf ? { ...options, headers: { ...options.headers, "X-Tutti-CSRF": csrf } } : options);
+  return { url: root + path, headers: csrf ? { "X-Tutti-CSRF": csrf } : {} };
+}
+
+export async function send(path: string, options: RequestInit = {}): Promise<Response> {
+  const { url, headers } = await requestTo(path);
+  return fetch(url, { ...options, headers: { ...options.headers, ...headers } });
 }
 
 export const fileUrl = (session: string, file: string): string => `${root}sessions/${session}/files/${encodeURIComponent(file)}`;

@@ -42,7 +42,11 @@ class Page:
         return self.ready()
 
     def state(self):
-        return self.b.run("return window.tutti.state()")
+        """Once it is the state that the picture shows: a worker paints it."""
+        def shown():
+            s = self.b.run("return window.tutti.state()")
+            return [s] if not s or s["shown"] else None
+        return wait_until("the picture", shown)[0]
 
     def idle(self):
         s = self.state()

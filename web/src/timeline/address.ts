@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The address of the page says what is seen: a copy of it shows the same.
-import type { Mark } from "./draw";
+import type { Mark } from "./scene";
 import type { Place } from "./model";
 import type { View } from "./view";
 

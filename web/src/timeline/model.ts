@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An open session: its catalogue, and the rows that its hosts, planes and tracks are shown in.
-import { GROUP } from "./tiles";
+import { GROUP } from "./tile";
 
 /* Documents of docs/viewer.md. */
 export interface Track {

@@ -2,7 +2,8 @@
 // What the mouse does to the timeline: tools, the overview, the names at the left, the wheel, and what is said at the pointer.
 import { byId } from "../dom";
 import { count, plural, span } from "../format";
-import { type Hit, OVERVIEW, type Sample } from "./draw";
+import type { Hit, Sample } from "./look";
+import { OVERVIEW, psOf, TOP, xOf } from "./scene";
 import type { View } from "./view";
 
 const CLICK = 4; // pixels that a hand trembles
@@ -27,7 +28,7 @@ export class Mouse {
 
   private snapped(x: number, y: number): number {
     const { picture, scene } = this.v;
-    return picture.x(scene, picture.snap(scene, x, y));
+    return xOf(scene, picture.snap(scene, x, y));
   }
 
   private onDown(ev: PointerEvent): void {
@@ -36,7 +37,7 @@ export class Mouse {
     v.canvas.focus();
     v.canvas.setPointerCapture(ev.pointerId);
     if (y < OVERVIEW && x > s.gutter) return this.moveTo(x);
-    if (x < s.gutter || y < v.picture.top()) return;
+    if (x < s.gutter || y < TOP) return;
     if (v.tool === "pan") this.pan = { x, y, t0: s.t0, t1: s.t1, top: s.y };
     else {
       const from = v.tool === "time" ? this.snapped(x, y) : x;
@@ -54,7 +55,7 @@ export class Mouse {
   private onMove(ev: PointerEvent): void {
     const { x, y } = this.at(ev), v = this.v, s = v.scene;
     v.pointer = { x, y };
-    s.hover = x > s.gutter ? v.picture.ps(s, x) : null;
+    s.hover = x > s.gutter ? psOf(s, x) : null;
     if (this.pan) {
       const shift = (this.pan.x - x) / (s.width - s.gutter) * (this.pan.t1 - this.pan.t0);
       s.y = this.pan.top + this.pan.y - y;
@@ -68,7 +69,7 @@ export class Mouse {
   }
 
   private onUp(ev: PointerEvent): void {
-    const v = this.v, s = v.scene, d = s.drag, { x, y } = this.at(ev), time = (at: number): number => v.picture.ps(s, at);
+    const v = this.v, s = v.scene, d = s.drag, { x, y } = this.at(ev), time = (at: number): number => psOf(s, at);
     const dragged = d && Math.abs(d.x1 - d.x0) + (d.kind === "box" ? Math.abs(d.y1 - d.y0) : 0) > CLICK;
     s.drag = null;
     if (!d && !this.pan && x < s.gutter) this.toggleAt(y);
@@ -84,8 +85,8 @@ export class Mouse {
   }
 
   private toggleAt(y: number): void {
-    const v = this.v, row = v.model.rows[v.model.rowAt(y - v.picture.top() + v.scene.y)];
-    if (!row || y < v.picture.top()) return;
+    const v = this.v, row = v.model.rows[v.model.rowAt(y - TOP + v.scene.y)];
+    if (!row || y < TOP) return;
     v.scene.row = row.key;
     v.toggleRow();
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two loops over entries, some ten thousand a picture: functions of their own, with numbers and arrays only, so that the browser compiles
+// The loops over entries, some hundred thousand a picture: functions of their own, with numbers and arrays only, so that the browser compiles
 // them soon.
 import { blend } from "./color";
-import type { Tile } from "./tiles";
+import type { Tile } from "./tile";
 
 /** Where a tile and its lanes are, in pixels of the picture. */
 export interface Place {
@@ -33,6 +33,32 @@ export function paintEntries(words: Uint32Array, colors: Uint32Array, tile: Tile
     if (size >= edged) words[line + x1 - 1] = ground;
     if (size >= labelled && count[i] === 1) wide.push(i);
   }
+  return shown;
+}
+
+/** The same of a track that lies behind others, in one line: what is `covered` stays. The last entry is drawn first, as it lies above those before it. */
+export function paintBehind(words: Uint32Array, colors: Uint32Array, tile: Tile, from: number, to: number, at: Place, ground: number, filled: Uint8Array, covered: Uint8Array): number {
+  const { row, start, length } = tile, { zero, unit, high, left, width, top, least, edged } = at, begin = Math.max(at.low, left), line = Math.max(top, least) * width;
+  let shown = 0, open = covered.indexOf(0, Math.floor(begin));
+  if (at.endLane <= at.firstLane) return 0;
+  for (let i = to - 1; i >= from && open >= 0 && open < high; i--) {
+    const exact = zero + start[i] * unit, end = exact + length[i] * unit;
+    if (exact >= high || end < begin || (row[i] & 0xffff) !== 0) continue;
+    const x0 = exact > left ? exact | 0 : left, rest = end < width ? end : width, whole = rest | 0;
+    if (x0 >= width) continue;
+    const x1 = whole < rest ? whole + 1 : whole > x0 ? whole : x0 + 1;
+    if (x1 <= open) continue;
+    const edge = x1 - x0 >= edged ? x1 - 1 : x1, color = colors[i];
+    let fresh = 0;
+    for (let x = x0; x < x1; x++) {
+      if (covered[x]) continue;
+      covered[x] = fresh = 1;
+      words[line + x] = x < edge ? color : ground;
+    }
+    shown += fresh;
+    if (covered[open]) open = covered.indexOf(0, open);
+  }
+  if (shown) filled[0] = 1;
   return shown;
 }
 

@@ -4,7 +4,7 @@ import { byId, copy, el } from "../dom";
 import { count, exact, plural, span } from "../format";
 import { graphAddress } from "../viewers";
 import type { Model } from "./model";
-import type { Selected } from "./draw";
+import type { Selected } from "./scene";
 
 /* Answers of docs/viewer.md. */
 export interface EventDoc {

@@ -33,20 +33,10 @@ export class Search {
 
   private get asked(): { text: string; pattern: number; case: number } { return { text: this.text, pattern: Number(this.flags.pattern), case: Number(this.flags.case) }; }
 
-  /* What the picture pales is decided here; the aggregator counts. A pattern that only it understands pales nothing. */
-  private matcher(): (name: string) => boolean {
-    const flags = this.flags, want = flags.case ? this.text : this.text.toLowerCase();
-    if (!flags.pattern) return (name) => (flags.case ? name : name.toLowerCase()).includes(want);
-    try {
-      const re = new RegExp(this.text, flags.case ? "" : "i");
-      return (name) => re.test(name);
-    } catch { return () => true; }
-  }
-
   find(text: string): void {
     this.text = text;
     this.doc = null;
-    Object.assign(this.v.scene, { finding: text !== "", find: this.matcher(), ticks: null });
+    Object.assign(this.v.scene, { find: text ? { text, ...this.flags } : null, ticks: null });
     byId("v-hits").textContent = "";
     clearTimeout(this.timer);
     this.v.redraw();

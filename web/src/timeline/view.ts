@@ -7,15 +7,18 @@ import { onTheme } from "../theme";
 import { openInPerfetto, TooLarge, viewers, xprofAddress } from "../viewers";
 import { addressOf, placesOf, restore } from "./address";
 import { type DurationsDoc, type FlameDoc, sampledTracks, showDurations, showFlame } from "./analysis";
-import { type Mark, Picture, type Scene, type Selected } from "./draw";
+import { Picture } from "./draw";
 import { Flows } from "./flows";
 import { Keys } from "./keys";
 import { type Catalogue, LANE, Model, type Place, type Row } from "./model";
 import { Mouse } from "./mouse";
 import { Notices } from "./notices";
+import { Painter } from "./painter";
 import { type EventDoc, hide, type Jump, type SelectionDoc, showEvent, showSelected, showSelection } from "./panel";
+import { type Mark, psOf, type Scene, type Selected, TOP, yOf } from "./scene";
 import { Search, type SearchFlags } from "./search";
-import { GROUP, Tiles } from "./tiles";
+import { GROUP } from "./tile";
+import { Tiles } from "./tiles";
 
 type Tool = "select" | "pan" | "zoom" | "time";
 export const TOOLS: [Tool, string, string, string][] = [["select", "1", "!", "Select"], ["pan", "2", "@", "Pan"], ["zoom", "3", "#", "Zoom"], ["time", "4", "$", "Measure"]];
@@ -35,6 +38,7 @@ export class View {
   readonly flows = new Flows(this);
   tool: Tool = "select";
   pointer = { x: 400, y: 100 };
+  private readonly painter = new Painter();
   private readonly tiles: Tiles;
   private readonly base: string;
   private readonly off = new AbortController();
@@ -57,12 +61,12 @@ export class View {
     const signal = this.off.signal;
     this.model = new Model(catalogue);
     this.base = `sessions/${catalogue.session}/view`;
-    this.tiles = new Tiles(catalogue.session, catalogue.build, (file, group) => ({ tracks: Math.min(GROUP, this.model.tracksOf(file) - group * GROUP), rows: this.model.rowsOf(file, group) }),
+    this.tiles = new Tiles(this.painter, catalogue.session, catalogue.build, (file, group) => ({ tracks: Math.min(GROUP, this.model.tracksOf(file) - group * GROUP), rows: this.model.rowsOf(file, group) }),
       (stale) => (stale && this.model.doc.state === "ready" ? this.reload() : this.redraw()));
-    this.picture = new Picture(this.canvas, this.model, this.tiles, signal);
+    this.picture = new Picture(this.canvas, this.model, this.tiles, this.painter, () => this.nextFrame(), signal);
     this.scene = {
       t0: this.model.beginPs, t1: this.model.endPs, y: 0, gutter: 240, width: 0, height: 0, row: "", selected: [], flows: [], links: () => this.flows.links, marks: [],
-      drag: null, find: () => true, finding: false, ticks: null, hover: null,
+      drag: null, find: null, ticks: null, hover: null,
     };
     this.keys = new Keys(this, signal);
     this.search = new Search(this, signal);
@@ -104,6 +108,7 @@ export class View {
 
   close(): void {
     this.off.abort();
+    this.painter.close();
     this.search.close();
     this.flows.close();
     cancelAnimationFrame(this.frame);
@@ -116,9 +121,9 @@ export class View {
     const s = this.scene, p = this.picture;
     return {
       t0: s.t0, t1: s.t1, y: s.y, gutter: s.gutter, tool: this.tool, selected: s.selected, marks: s.marks, flows: s.flows, links: this.flows.links.length, arrows: p.arrows, find: this.search.text, ticks: s.ticks,
-      pinned: [...this.model.pinned], row: s.row, idle: this.tiles.isIdle && !this.asked && !this.keys.areHeld, coarse: p.coarse, missing: p.missing, onScreen: p.onScreen, complete: this.model.doc.state === "ready", drawMs: p.drawMs,
+      pinned: [...this.model.pinned], row: s.row, shown: p.isShown, idle: this.tiles.isIdle && !this.asked && !this.keys.areHeld, coarse: p.coarse, missing: p.missing, onScreen: p.onScreen, complete: this.model.doc.state === "ready", drawMs: p.drawMs,
       received: this.tiles.received, events: this.model.events, failure: this.tiles.failure,
-      rows: this.model.rows.map((r) => ({ kind: r.kind, key: r.key, label: r.label, host: r.host.host, file: r.file, track: r.track, y: p.rowY(s, r), height: r.height, shown: r.shown })),
+      rows: this.model.rows.map((r) => ({ kind: r.kind, key: r.key, label: r.label, host: r.host.host, file: r.file, track: r.track, y: yOf(s, r), height: r.height, shown: r.shown })),
     };
   }
 
@@ -206,6 +211,11 @@ export class View {
   /* ---- drawing ---- */
 
   redraw(): void {
+    this.picture.change();
+    this.nextFrame();
+  }
+
+  private nextFrame(): void {
     if (!this.frame) this.frame = requestAnimationFrame((now) => { this.frame = 0; this.keys.step(now); this.picture.draw(this.scene); this.showStatus(); });
   }
 
@@ -220,7 +230,7 @@ export class View {
     const low = this.model.beginPs - whole * 0.1, high = this.model.endPs + whole * 0.1, middle = (t0 + t1) / 2;
     s.t0 = Math.min(Math.max(middle - size / 2, low), Math.max(low, high - size));
     s.t1 = s.t0 + size;
-    s.y = Math.max(0, Math.min(s.y, this.model.height - (s.height - this.picture.top()) / 2));
+    s.y = Math.max(0, Math.min(s.y, this.model.height - (s.height - TOP) / 2));
     this.redraw();
     this.flows.follow();
     clearTimeout(this.hashTimer);
@@ -228,7 +238,7 @@ export class View {
   }
 
   zoom(factor: number, x = this.pointer.x): void {
-    const s = this.scene, at = this.picture.ps(s, Math.max(s.gutter, Math.min(x, s.width)));
+    const s = this.scene, at = psOf(s, Math.max(s.gutter, Math.min(x, s.width)));
     this.move(at - (at - s.t0) * factor, at + (s.t1 - at) * factor);
   }
 
@@ -366,14 +376,13 @@ export class View {
 
   /* Scrolls until a stripe of the picture is on the screen. */
   private bringIn(y: number, height: number): void {
-    const s = this.scene, room = s.height - this.picture.top();
+    const s = this.scene, room = s.height - TOP;
     if (y < s.y || y + height > s.y + room) s.y = Math.max(0, y - room / 2);
   }
 
   /** The tracks with events that are between two heights of the picture, as a question wants them. */
   tracksBetween(y0: number, y1: number): string {
-    const top = this.picture.top();
-    return this.model.rows.filter((r) => r.kind === "track" && !r.info!.counter && r.info!.events && this.picture.rowY(this.scene, r) < y1 && this.picture.rowY(this.scene, r) + r.height > Math.max(y0, top))
+        return this.model.rows.filter((r) => r.kind === "track" && !r.info!.counter && r.info!.events && yOf(this.scene, r) < y1 && yOf(this.scene, r) + r.height > Math.max(y0, TOP))
       .map((r) => [r.file!, r.track!]).sort((a, b) => a[0] - b[0] || a[1] - b[1]).slice(0, ASKED_TRACKS).map((t) => t.join(".")).join(",");
   }
 
