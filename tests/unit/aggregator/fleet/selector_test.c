@@ -114,7 +114,7 @@ static void test_walk(void)
 
 		CHECK_OK(selector_parse(&s, texts[i], &e), e);
 		for (int k = 0; k < 100; k++) {
-			char host[8];
+			char host[16];
 			const struct selector_subject subject = { .host = host,
 								  .get = get_rank,
 								  .arg = "1" };
