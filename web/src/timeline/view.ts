@@ -103,7 +103,7 @@ export class View {
   showProgress(doneBytes: number, ofBytes: number): void {
     this.model.doc.done_bytes = doneBytes;
     this.model.doc.bytes = ofBytes;
-    this.redraw();
+    this.showStatus(); // the picture is the same
   }
 
   close(): void {
