@@ -17,9 +17,10 @@
  * for requests. */
 #define WORKERS 16
 
-/* More than the buffers of a large tile: a screen makes a dozen of them, and page faults cost a tenth of one. */
+/* More than a buffer of a large tile, and what two workers free of theirs: a screen makes a dozen tiles, and
+ * without this page faults were a fifth of them. */
 #define LARGE_BYTES (2 << 20)
-#define KEPT_BYTES  (1 << 20)
+#define KEPT_BYTES  (4 << 20)
 
 /* Wrong usage has an exit code of its own, as in the other programs. */
 static int fail(const struct err *e, int status)

@@ -21,7 +21,9 @@ struct tile_entry {
 	uint8_t busy; /* of 255 */
 };
 
-#define VARINT_MAX 5 /* bytes of a number of 32 bits */
+#define VARINT_MAX    5 /* bytes of a number of 32 bits */
+#define ENTRIES_FIRST 16384 /* of a usual tile: growing costs copies and page faults */
+#define NAME_REST     24
 
 struct tile {
 	const struct view_tile *t;
@@ -41,7 +43,7 @@ struct tile {
 static struct tile_entry *add_entry(struct tile *tile)
 {
 	if (tile->n == tile->cap) {
-		tile->cap = tile->cap ? 2 * tile->cap : 1024;
+		tile->cap = tile->cap ? 2 * tile->cap : ENTRIES_FIRST;
 		tile->entries = xrealloc(tile->entries, tile->cap * sizeof(*tile->entries));
 	}
 	return &tile->entries[tile->n++];
@@ -155,47 +157,115 @@ static inline uint32_t zigzag(uint32_t difference)
 	return difference << 1 ^ -(difference >> 31);
 }
 
-/* The columns, each of all entries. Starts and events are differences to the entry before on the track. */
-static void write_columns(const struct tile *tile, const uint32_t *ends, struct buf *out)
+/* Room for a column of n numbers, however long; that for all columns at once would be many pages. */
+static uint8_t *begin_column(struct buf *out, size_t n)
 {
-	const struct tile_entry *en = tile->entries, *last = en + tile->n;
-	uint8_t *p;
+	buf_reserve(out, n * VARINT_MAX);
+	return out->data + out->len;
+}
+
+static void end_column(struct buf *out, const uint8_t *end)
+{
+	out->len = (size_t)(end - out->data);
+}
+
+/* Differences to the entry before on the track. */
+static void write_starts(const struct tile *tile, const uint32_t *ends, struct buf *out)
+{
+	const struct tile_entry *en = tile->entries;
+	uint8_t *p = begin_column(out, tile->n);
 	size_t i = 0;
 
-	buf_reserve(out, tile->n * (6 * VARINT_MAX + 1));
-	p = out->data + out->len;
 	for (uint32_t t = 0, before = 0; i < tile->n; t++, before = 0) {
 		for (; i < ends[t]; before = (uint32_t)en[i++].start)
 			p = put_number(p, zigzag((uint32_t)en[i].start - before));
 	}
-	for (en = tile->entries; en < last; en++)
-		p = put_number(p, en->length);
-	for (en = tile->entries; en < last; en++)
-		p = put_number(p, en->name);
-	en = tile->entries;
-	i = 0;
+	end_column(out, p);
+}
+
+static void write_events(const struct tile *tile, const uint32_t *ends, struct buf *out)
+{
+	const struct tile_entry *en = tile->entries;
+	uint8_t *p = begin_column(out, tile->n);
+	size_t i = 0;
+
 	for (uint32_t t = 0, before = 0; i < tile->n; t++, before = 0) {
 		for (; i < ends[t]; before = en[i++].event)
 			p = put_number(p, zigzag(en[i].event - before));
 	}
-	if (tile->counts < 0x80) { /* a byte each, as most often */
+	end_column(out, p);
+}
+
+static void write_lengths(const struct tile *tile, struct buf *out)
+{
+	const struct tile_entry *en = tile->entries, *last = en + tile->n;
+	uint8_t *p = begin_column(out, tile->n);
+
+	for (; en < last; en++)
+		p = put_number(p, en->length);
+	end_column(out, p);
+}
+
+static void write_name_places(const struct tile *tile, struct buf *out)
+{
+	const struct tile_entry *en = tile->entries, *last = en + tile->n;
+	uint8_t *p = begin_column(out, tile->n);
+
+	for (; en < last; en++)
+		p = put_number(p, en->name);
+	end_column(out, p);
+}
+
+/* Counts and rows are a byte each, as most often. */
+static void write_counts(const struct tile *tile, struct buf *out)
+{
+	const struct tile_entry *en = tile->entries, *last = en + tile->n;
+	uint8_t *p = begin_column(out, tile->n);
+
+	if (tile->counts < 0x80) {
 		for (; en < last; en++)
 			*p++ = (uint8_t)en->count;
 	}
 	for (; en < last; en++)
 		p = put_number(p, en->count);
-	en = tile->entries;
+	end_column(out, p);
+}
+
+static void write_rows(const struct tile *tile, struct buf *out)
+{
+	const struct tile_entry *en = tile->entries, *last = en + tile->n;
+	uint8_t *p = begin_column(out, tile->n);
+
 	if (tile->rows < 0x80) {
 		for (; en < last; en++)
 			*p++ = (uint8_t)en->row;
 	}
 	for (; en < last; en++)
 		p = put_number(p, en->row);
-	for (en = tile->entries; tile->counts > 1 && en < last; en++) {
+	end_column(out, p);
+}
+
+static void write_busy(const struct tile *tile, struct buf *out)
+{
+	const struct tile_entry *en = tile->entries, *last = en + tile->n;
+	uint8_t *p = begin_column(out, tile->n);
+
+	for (; tile->counts > 1 && en < last; en++) {
 		*p = en->busy;
 		p += en->count > 1;
 	}
-	out->len = (size_t)(p - out->data);
+	end_column(out, p);
+}
+
+static void write_columns(const struct tile *tile, const uint32_t *ends, struct buf *out)
+{
+	write_starts(tile, ends, out);
+	write_lengths(tile, out);
+	write_name_places(tile, out);
+	write_events(tile, ends, out);
+	write_counts(tile, out);
+	write_rows(tile, out);
+	write_busy(tile, out);
 }
 
 static size_t shared_ascii(const char *a, size_t a_len, const char *b, size_t b_len)
@@ -215,6 +285,7 @@ static void write_names(struct tile *tile, struct buf *out)
 	size_t before = 0, len, raw;
 	uint8_t *p;
 
+	buf_reserve(&rests, tile->n_names * NAME_REST);
 	buf_reserve(out, tile->n_names * 2 * VARINT_MAX);
 	p = out->data + out->len;
 	for (uint32_t i = 0; i < tile->n_names; i++) {

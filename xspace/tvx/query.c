@@ -19,6 +19,7 @@ struct query {
 	struct tvx_entry *entries; /* of the block */
 	size_t cap;
 	struct fold fold;
+	bool is_folded; /* as the window wants it: the level has this very shift */
 	struct err *e;
 };
 
@@ -91,6 +92,11 @@ static int add_block(struct query *q, const struct block *b, bool is_first)
 	size_t n = 0;
 	int rc = load_block(q, b, &part, &n);
 
+	if (q->is_folded) {
+		for (size_t i = 0; rc >= 0 && i < n; i++)
+			rc = q->fold.each(q->fold.arg, &q->entries[i]);
+		return rc < 0 ? rc : 0;
+	}
 	for (size_t i = 0; !rc && i < n; i++)
 		rc = fold_add(&q->fold, &q->entries[i]);
 	return rc;
@@ -151,6 +157,7 @@ int tvx_query(const struct tvx *x, uint32_t track, const struct tvx_window *wind
 		return err_set(e, ERR_INVALID, "the window is malformed");
 	q.track = &x->tracks[track];
 	q.level = choose_level(&q);
+	q.is_folded = q.level->shift && q.level->shift == window->shift;
 	fold_init(&q.fold, window->shift, each, arg);
 	rc = run(&q);
 	fold_release(&q.fold);
