@@ -161,6 +161,14 @@ void http_body_pause(struct http_body *b);
 void http_body_ref(struct http_body *b);
 void http_body_unref(struct http_body *b);
 
+/* An answer whose length is not known yet: as a file, without parts and tags, up to http_body_end(). The pieces may have
+ * somewhat more bytes than were asked for. NULL, and no event, if the server has ended. */
+struct http_body *http_answer_pieces(struct http_req *req, const char *type,
+				     const struct http_body_events *events, void *arg);
+
+/* All pieces were added; instead of http_body_pause(). Loop thread. */
+void http_body_end(struct http_body *b);
+
 /* They cannot be had: the connection is cut, so that the client sees that bytes are missing. */
 void http_body_fail(struct http_body *b);
 
@@ -182,6 +190,14 @@ void http_stream_send(struct http_stream *st, const char *name, const char *data
 /* The same event for several streams, which share its bytes. */
 struct http_event *http_event_take(const char *name, struct buf *data_taken);
 void http_stream_send_event(struct http_stream *st, struct http_event *ev);
+
+/* One event in parts, so that it is never in memory as a whole: to streams that got its begin, for which other events wait meanwhile. A
+ * stream gets one such event at a time. */
+struct http_parts {
+	const char *name;
+	size_t len; /* so far; 0 before the first part */
+};
+struct http_event *http_event_part(struct http_parts *p, struct buf *data_taken, bool is_last);
 void http_event_free(
 	struct http_event *ev); /* streams that have not sent it keep it; NULL is fine */
 void http_stream_end(struct http_stream *st); /* `on_closed` is still called */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* File answers whose bytes come in pieces: two at most wait between the loop and microhttpd's thread. */
+/* Answers whose bytes come in pieces: two at most wait between the loop and microhttpd's thread. */
 #include "net/http_server_impl.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct piece {
 struct http_body {
 	atomic_int refs;
 	struct loop *loop;
-	uint64_t len; /* of all */
+	uint64_t len; /* of all; MHD_SIZE_UNKNOWN = to http_body_end() */
 	pthread_mutex_t lock; /* guards the members down to the next comment line */
 	struct MHD_Connection *conn; /* NULL once microhttpd is done with it */
 	struct piece now, next;
@@ -33,6 +33,7 @@ struct http_body {
 	size_t asked; /* reserved for the next piece; 0 = none */
 	bool asking; /* from the post of on_room() to http_body_pause() */
 	bool suspended, failed, end_posted;
+	bool is_whole; /* http_body_end() was called */
 	atomic_size_t *bodies; /* the server's sum; valid while `conn` is */
 	/* ---- the loop's thread ---- */
 	struct http_server *server; /* NULL once on_closed() was called */
@@ -121,7 +122,7 @@ static void on_room(void *arg)
 /* The lock is held. */
 static void ask(struct http_body *b)
 {
-	if (b->asking || b->failed || b->next.bytes.len || b->added == b->len)
+	if (b->asking || b->failed || b->next.bytes.len || b->added == b->len || b->is_whole)
 		return;
 	b->asking = true;
 	atomic_fetch_add(&b->refs, 1);
@@ -186,6 +187,8 @@ static ssize_t body_read(void *arg, uint64_t pos, char *out, size_t max)
 		n = (ssize_t)take_bytes(b, out, max);
 	} else if (b->failed) {
 		n = MHD_CONTENT_READER_END_WITH_ERROR;
+	} else if (b->is_whole) {
+		n = MHD_CONTENT_READER_END_OF_STREAM;
 	} else {
 		b->suspended = true;
 		MHD_suspend_connection(b->conn);
@@ -221,16 +224,30 @@ void http_body_add(struct http_body *b, struct buf *piece)
 	buf_reset(piece);
 }
 
-void http_body_pause(struct http_body *b)
+static void end_asking(struct http_body *b, bool is_whole)
 {
 	pthread_mutex_lock(&b->lock);
 	if (b->conn)
 		atomic_fetch_sub(b->bodies, b->asked);
 	b->asked = 0;
 	b->asking = false;
+	b->is_whole = is_whole;
 	drop_spares(b);
-	ask(b);
+	if (is_whole)
+		wake(b);
+	else
+		ask(b);
 	pthread_mutex_unlock(&b->lock);
+}
+
+void http_body_pause(struct http_body *b)
+{
+	end_asking(b, false);
+}
+
+void http_body_end(struct http_body *b)
+{
+	end_asking(b, true);
 }
 
 void http_body_fail(struct http_body *b)
@@ -346,33 +363,62 @@ static ssize_t read_nothing(void *arg, uint64_t pos, char *out, size_t max)
 	return MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
+static struct MHD_Response *begin_body(struct http_req *req, uint64_t len,
+				       const struct http_body_events *events, void *arg)
+{
+	struct http_body *b = body_new(req, events, arg, len);
+
+	req->file_body = b;
+	pthread_mutex_lock(&b->lock);
+	ask(b);
+	pthread_mutex_unlock(&b->lock);
+	return MHD_create_response_from_callback(len, BLOCK_BYTES, body_read, b, body_release);
+}
+
+/* Whether the server has ended, and the request with it. */
+static bool has_ended(struct http_req *req)
+{
+	if (req->server)
+		return false;
+	http_set_user(req, NULL, NULL);
+	req_unref(req);
+	return true;
+}
+
 struct http_body *http_answer_body(struct http_req *req, const struct http_file *file,
 				   const struct http_body_events *events, void *arg)
 {
-	struct http_body *b = NULL;
 	struct MHD_Response *resp;
+	struct http_body *b;
 	uint64_t first, len;
+	bool is_empty;
 
 	if (!http_file_part(req, file, &first, &len)) {
 		answer_outside(req, file);
 		return NULL;
 	}
-	if (!req->server) {
-		http_set_user(req, NULL, NULL);
-		req_unref(req);
+	if (has_ended(req))
 		return NULL;
-	}
-	if (!len || !strcmp(req->method, "HEAD")) {
-		resp = MHD_create_response_from_callback(len, 1, read_nothing, NULL, NULL);
-	} else {
-		b = body_new(req, events, arg, len);
-		resp = MHD_create_response_from_callback(len, BLOCK_BYTES, body_read, b,
-							 body_release);
-		req->file_body = b;
-		pthread_mutex_lock(&b->lock);
-		ask(b);
-		pthread_mutex_unlock(&b->lock);
-	}
+	is_empty = !len || !strcmp(req->method, "HEAD");
+	resp = is_empty ? MHD_create_response_from_callback(len, 1, read_nothing, NULL, NULL)
+			: begin_body(req, len, events, arg);
+	b = req->file_body;
 	answer_file(req, resp, file);
+	return b;
+}
+
+struct http_body *http_answer_pieces(struct http_req *req, const char *type,
+				     const struct http_body_events *events, void *arg)
+{
+	struct MHD_Response *resp;
+	struct http_body *b;
+
+	if (has_ended(req))
+		return NULL;
+	resp = begin_body(req, MHD_SIZE_UNKNOWN, events, arg);
+	b = req->file_body;
+	response_finish(resp, type);
+	MHD_add_response_header(resp, "Cache-Control", "no-store");
+	req_answer(req, 200, resp);
 	return b;
 }

@@ -66,8 +66,11 @@ struct http_stream {
 	struct loop *loop;
 	pthread_mutex_t lock; /* guards the members down to the next comment line */
 	struct MHD_Connection *conn; /* NULL once microhttpd is done with it */
-	STAILQ_HEAD(, http_unsent) backlog;
+	STAILQ_HEAD(http_unsent_list, http_unsent) backlog;
 	size_t backlog_len; /* bytes in all that are not sent */
+	struct http_unsent_list held; /* until the event is over that comes in parts */
+	size_t held_len;
+	bool in_event; /* some of its parts were added, and not the last one */
 	size_t sent; /* bytes of the backlog's first event */
 	size_t largest; /* event so far, bytes */
 	bool suspended, ended, cut, end_posted;

@@ -22,6 +22,8 @@
 struct http_event {
 	atomic_size_t refs;
 	size_t len; /* of all three */
+	size_t so_far; /* with the parts before; of a whole event, its length */
+	bool is_first, is_last; /* part; a whole event is both */
 	char head[64];
 	struct buf data;
 	const char *tail;
@@ -32,28 +34,52 @@ struct http_unsent {
 	STAILQ_ENTRY(http_unsent) next;
 };
 
-struct http_event *http_event_take(const char *name, struct buf *data_taken)
+/* It has no data yet. */
+static struct http_event *event_new(const char *name, const char *tail)
 {
 	struct http_event *ev = xcalloc(1, sizeof(*ev));
 
 	atomic_init(&ev->refs, 1);
-	snprintf(ev->head, sizeof(ev->head), "event: %.40s\ndata: ", name);
+	ev->is_first = ev->is_last = true;
+	if (name)
+		snprintf(ev->head, sizeof(ev->head), "event: %.40s\ndata: ", name);
+	ev->tail = tail;
+	ev->len = ev->so_far = strlen(ev->head) + strlen(tail);
+	return ev;
+}
+
+static void take_data(struct http_event *ev, struct buf *data_taken)
+{
 	ev->data = *data_taken;
 	*data_taken = (struct buf)BUF_INIT;
-	ev->tail = "\n\n";
-	ev->len = strlen(ev->head) + ev->data.len + strlen(ev->tail);
+	ev->len += ev->data.len;
+	ev->so_far = ev->len;
+}
+
+struct http_event *http_event_take(const char *name, struct buf *data_taken)
+{
+	struct http_event *ev = event_new(name, "\n\n");
+
+	take_data(ev, data_taken);
+	return ev;
+}
+
+struct http_event *http_event_part(struct http_parts *p, struct buf *data_taken, bool is_last)
+{
+	struct http_event *ev = event_new(p->len ? NULL : p->name, is_last ? "\n\n" : "");
+
+	take_data(ev, data_taken);
+	ev->is_first = !p->len;
+	ev->is_last = is_last;
+	p->len += ev->len;
+	ev->so_far = p->len;
 	return ev;
 }
 
 /* A comment, to show that the stream lives. */
 static struct http_event *heartbeat_new(void)
 {
-	struct http_event *ev = xcalloc(1, sizeof(*ev));
-
-	atomic_init(&ev->refs, 1);
-	ev->tail = ":\n\n";
-	ev->len = strlen(ev->tail);
-	return ev;
+	return event_new(NULL, ":\n\n");
 }
 
 /* Copies up to `max` bytes from `from` on; returns how many. */
@@ -94,12 +120,24 @@ void http_event_free(struct http_event *ev)
 static void backlog_add(struct http_stream *st, struct http_event *ev)
 {
 	struct http_unsent *u = xmalloc(sizeof(*u));
+	bool waits = st->in_event && ev->is_first;
 
 	atomic_fetch_add(&ev->refs, 1);
 	u->event = ev;
-	STAILQ_INSERT_TAIL(&st->backlog, u, next);
-	st->backlog_len += ev->len;
+	if (waits)
+		STAILQ_INSERT_TAIL(&st->held, u, next);
+	else
+		STAILQ_INSERT_TAIL(&st->backlog, u, next);
+	*(waits ? &st->held_len : &st->backlog_len) += ev->len;
 	atomic_fetch_add(st->backlogs, ev->len);
+	if (waits)
+		return;
+	st->in_event = !ev->is_last;
+	if (!st->in_event) {
+		STAILQ_CONCAT(&st->backlog, &st->held);
+		st->backlog_len += st->held_len;
+		st->held_len = 0;
+	}
 }
 
 static void backlog_uncount(struct http_stream *st, size_t n)
@@ -120,6 +158,9 @@ static void backlog_drop_first(struct http_stream *st)
 
 static void backlog_drop(struct http_stream *st)
 {
+	STAILQ_CONCAT(&st->backlog, &st->held);
+	st->backlog_len += st->held_len;
+	st->held_len = 0;
 	backlog_uncount(st, st->backlog_len);
 	while (!STAILQ_EMPTY(&st->backlog))
 		backlog_drop_first(st);
@@ -150,6 +191,7 @@ void stream_unref(struct http_stream *st)
 	if (atomic_fetch_sub(&st->refs, 1) != 1)
 		return;
 	pthread_mutex_destroy(&st->lock);
+	STAILQ_CONCAT(&st->backlog, &st->held);
 	while (!STAILQ_EMPTY(&st->backlog)) /* the server, with its sum, may be freed already */
 		backlog_drop_first(st);
 	free(st);
@@ -248,10 +290,12 @@ static size_t backlog_max(const struct http_stream *st)
 static void stream_add(struct http_stream *st, struct http_event *ev)
 {
 	pthread_mutex_lock(&st->lock);
-	st->largest = ev->len > st->largest ? ev->len : st->largest;
+	st->largest = ev->so_far > st->largest ? ev->so_far : st->largest;
 	if (st->ended || st->cut || st->end_posted) {
 		/* microhttpd is done with the stream: frees its reference. */
-	} else if (st->backlog_len + ev->len > backlog_max(st)) {
+	} else if (!ev->is_first && !st->in_event) {
+		/* The stream is younger than the event's begin. */
+	} else if (st->backlog_len + st->held_len + ev->len > backlog_max(st)) {
 		stream_cut(st);
 	} else {
 		backlog_add(st, ev);
@@ -265,7 +309,7 @@ static size_t backlog_of(struct http_stream *st)
 	size_t bytes;
 
 	pthread_mutex_lock(&st->lock);
-	bytes = st->backlog_len;
+	bytes = st->backlog_len + st->held_len;
 	pthread_mutex_unlock(&st->lock);
 	return bytes;
 }
@@ -303,8 +347,8 @@ void http_stream_send_event(struct http_stream *st, struct http_event *ev)
 	stream_add(st, ev);
 	if (!st->server)
 		return;
-	if (ev->len > st->server->largest_event)
-		st->server->largest_event = ev->len;
+	if (ev->so_far > st->server->largest_event)
+		st->server->largest_event = ev->so_far;
 	check_backlogs(st->server);
 }
 
@@ -349,6 +393,7 @@ static struct http_stream *stream_new(struct http_req *req, void (*on_closed)(vo
 	atomic_init(&st->refs, 3);
 	pthread_mutex_init(&st->lock, NULL);
 	STAILQ_INIT(&st->backlog);
+	STAILQ_INIT(&st->held);
 	st->on_closed = on_closed;
 	st->arg = arg;
 	st->server = s;

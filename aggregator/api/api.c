@@ -159,12 +159,50 @@ static void answer_role(const struct api *api, struct http_req *req, int status)
 
 /* ---- short calls ---- */
 
+/* An answer with all hosts, of which the client reads as fast as it can. */
+struct listing {
+	struct hosts_text *text;
+	struct http_body *body;
+};
+
+static void on_hosts_piece(void *arg, struct buf *piece_taken, bool is_last)
+{
+	struct listing *l = arg;
+
+	http_body_add(l->body, piece_taken);
+	if (is_last)
+		http_body_end(l->body);
+	else
+		http_body_pause(l->body);
+}
+
+static void on_listing_room(void *arg, size_t bytes)
+{
+	struct listing *l = arg;
+
+	hosts_text_more(l->text, bytes);
+}
+
+static void on_listing_closed(void *arg)
+{
+	struct listing *l = arg;
+
+	hosts_text_free(l->text);
+	free(l);
+}
+
 static void get_hosts(struct api *api, struct http_req *req, const char *id, const char *name)
 {
+	static const struct http_body_events events = { on_listing_room, on_listing_closed };
+	struct listing *l = xcalloc(1, sizeof(*l));
+
 	(void)id;
 	(void)name;
-	hosts_make_text_within(api->env.registry, api->env.pods, api_view_of(req), api->env.jobs,
-			       api_answer_text, req);
+	l->text = hosts_text_new(api->env.registry, api->env.pods, api_view_of(req), api->env.jobs,
+				 on_hosts_piece, l);
+	l->body = http_answer_pieces(req, "application/json", &events, l);
+	if (!l->body)
+		on_listing_closed(l);
 }
 
 static void get_settings(struct api *api, struct http_req *req, const char *id, const char *name)

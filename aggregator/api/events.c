@@ -21,6 +21,7 @@
  * with the fleet, as the documents do. */
 #define GATHER_NS	   (50 * NS_PER_MS)
 #define GATHER_PER_HOST_NS (200 * NS_PER_US)
+#define PART_BYTES	   (256 << 10) /* of the text of the hosts */
 
 struct stream {
 	struct http_stream *http;
@@ -53,8 +54,9 @@ struct events {
 	struct jobs *jobs;
 	TAILQ_HEAD(, stream) streams;
 	size_t n_pages;
-	bool hosts_changed,
-		hosts_in_progress; /* in progress: the text of the hosts is being made */
+	bool hosts_changed;
+	struct hosts_text *hosts; /* that is being made, and sent part by part; or NULL */
+	struct http_parts parts; /* the event that it is */
 	TAILQ_HEAD(, topic) topics;
 	struct loop_timer timer;
 };
@@ -94,10 +96,8 @@ void events_end_expired(struct events *ev)
 /* ---- sending ---- */
 
 /* To the pages that may see these namespaces. */
-static void send_to_pages(struct events *ev, const char *name, const struct spaces *spaces,
-			  struct buf *text_taken)
+static void send_event(struct events *ev, const struct spaces *spaces, struct http_event *event)
 {
-	struct http_event *event = http_event_take(name, text_taken);
 	struct stream *s, *next;
 
 	for (s = TAILQ_FIRST(&ev->streams); s; s = next) {
@@ -106,6 +106,12 @@ static void send_to_pages(struct events *ev, const char *name, const struct spac
 			http_stream_send_event(s->http, event);
 	}
 	http_event_free(event);
+}
+
+static void send_to_pages(struct events *ev, const char *name, const struct spaces *spaces,
+			  struct buf *text_taken)
+{
+	send_event(ev, spaces, http_event_take(name, text_taken));
 }
 
 /* ---- captures ---- */
@@ -205,12 +211,17 @@ static void topic_make_text(struct topic *t)
 
 /* ---- hosts ---- */
 
-static void on_hosts_text(void *arg, struct buf *text_taken)
+static void on_hosts_piece(void *arg, struct buf *piece_taken, bool is_last)
 {
 	struct events *ev = arg;
 
-	ev->hosts_in_progress = false;
-	send_to_pages(ev, "hosts", NULL, text_taken);
+	send_event(ev, NULL, http_event_part(&ev->parts, piece_taken, is_last));
+	if (!is_last) {
+		hosts_text_more(ev->hosts, PART_BYTES);
+		return;
+	}
+	hosts_text_free(ev->hosts);
+	ev->hosts = NULL;
 	if (ev->hosts_changed)
 		flush_soon(ev);
 }
@@ -243,19 +254,20 @@ static void make_parts_of_hosts(struct events *ev)
 			continue;
 		s->hosts_changed = false;
 		s->hosts_in_progress = true;
-		hosts_make_text_within(ev->registry, ev->pods, &s->who->by_role[ROLE_VIEWER],
-				       ev->jobs, on_part_of_hosts, s);
+		hosts_make_text(ev->registry, ev->pods, &s->who->by_role[ROLE_VIEWER], ev->jobs,
+				on_part_of_hosts, s);
 	}
 }
 
 static void make_hosts_text(struct events *ev)
 {
 	make_parts_of_hosts(ev);
-	if (!ev->hosts_changed || ev->hosts_in_progress || !ev->n_pages)
+	if (!ev->hosts_changed || ev->hosts || !ev->n_pages)
 		return;
 	ev->hosts_changed = false;
-	ev->hosts_in_progress = true;
-	hosts_make_text(ev->registry, ev->jobs, on_hosts_text, ev);
+	ev->parts = (struct http_parts){ .name = "hosts" };
+	ev->hosts = hosts_text_new(ev->registry, ev->pods, NULL, ev->jobs, on_hosts_piece, ev);
+	hosts_text_more(ev->hosts, PART_BYTES);
 }
 
 /* ---- timing ---- */
@@ -436,5 +448,6 @@ void events_free(struct events *ev)
 		stream_free(TAILQ_FIRST(&ev->streams));
 	while (!TAILQ_EMPTY(&ev->topics))
 		topic_free(TAILQ_FIRST(&ev->topics));
+	hosts_text_free(ev->hosts);
 	free(ev);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/api/hosts_text.h"
 
+#include <assert.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,14 +16,16 @@
 #define QUIET_NS   (40 * NS_PER_S)
 #define TURN_HOSTS 100 /* hosts that are written in one turn of the loop at most */
 
-struct hosts_job {
+struct hosts_text {
 	struct registry *registry;
 	struct jobs *jobs;
 	char *last; /* the host that was written last; NULL = none yet */
 	char **names; /* only these hosts, sorted; NULL = all */
 	size_t n_names, next_name;
 	struct buf text;
-	json_text_fn fn;
+	size_t wanted; /* bytes of the piece that is being made; 0 = none is */
+	bool is_dropped; /* freed when its turn comes */
+	hosts_piece_fn fn;
 	void *arg;
 };
 
@@ -123,106 +127,157 @@ json_t *host_json(const struct host *h)
 	return o;
 }
 
+/* A piece is whole, or the turn over. */
+static bool is_enough(const struct hosts_text *t, size_t n)
+{
+	return n == TURN_HOSTS || t->text.len >= t->wanted ||
+	       (n && loop_turn_is_over(t->jobs->loop));
+}
+
+static void add_host(struct hosts_text *t, const char *name, json_t *o)
+{
+	if (t->last)
+		buf_add_str(&t->text, ",");
+	json_write(&t->text, o, 0);
+	free(t->last);
+	t->last = xstrdup(name);
+}
+
 /* False if hosts are left for the next turn. */
-static bool write_turn(struct hosts_job *job)
+static bool write_turn(struct hosts_text *t)
 {
 	size_t n;
-	struct host *const *hosts = registry_hosts(job->registry, &n);
-	size_t i = registry_index_after(job->registry, job->last);
-	size_t end = n - i > TURN_HOSTS ? i + TURN_HOSTS : n;
+	struct host *const *hosts = registry_hosts(t->registry, &n);
+	size_t first = registry_index_after(t->registry, t->last), i = first;
 
-	for (size_t first = i; i < end && (i == first || !loop_turn_is_over(job->jobs->loop));
-	     i++) {
-		if (job->last)
-			buf_add_str(&job->text, ",");
-		json_write(&job->text, host_json(hosts[i]), 0);
-		free(job->last);
-		job->last = xstrdup(hosts[i]->name);
-	}
+	for (; i < n && !is_enough(t, i - first); i++)
+		add_host(t, hosts[i]->name, host_json(hosts[i]));
 	return i == n;
 }
 
 /* The same of the named hosts; one that was forgotten meanwhile is left out. */
-static bool write_named_turn(struct hosts_job *job)
+static bool write_named_turn(struct hosts_text *t)
 {
-	size_t left = job->n_names - job->next_name, n = left < TURN_HOSTS ? left : TURN_HOSTS;
+	size_t first = t->next_name;
 
-	for (size_t end = job->next_name + n; job->next_name < end; job->next_name++) {
-		const struct host *h = registry_find(job->registry, job->names[job->next_name]);
-		json_t *o;
+	for (; t->next_name < t->n_names && !is_enough(t, t->next_name - first); t->next_name++) {
+		const struct host *h = registry_find(t->registry, t->names[t->next_name]);
+		json_t *o = h ? machine_json(h) : NULL;
 
 		if (!h)
 			continue;
-		if (job->last)
-			buf_add_str(&job->text, ",");
-		o = machine_json(h);
 		json_put(o, "jobs", json_array());
 		json_put(o, "held", json_array());
-		json_write(&job->text, o, 0);
-		free(job->last);
-		job->last = xstrdup(h->name);
+		add_host(t, h->name, o);
 	}
-	return n == left;
+	return t->next_name == t->n_names;
+}
+
+static void text_free(struct hosts_text *t)
+{
+	for (size_t i = 0; i < t->n_names; i++)
+		free(t->names[i]);
+	free(t->names);
+	free(t->last);
+	buf_release(&t->text);
+	free(t);
 }
 
 static void write_next_hosts(void *arg)
 {
-	struct hosts_job *job = arg;
+	struct hosts_text *t = arg;
+	struct buf piece;
+	bool is_last;
 
-	if (!(job->names ? write_named_turn(job) : write_turn(job))) {
-		jobs_post(job->jobs, write_next_hosts, job);
+	if (t->is_dropped) {
+		text_free(t);
 		return;
 	}
-	buf_add_str(&job->text, "]}");
-	job->fn(job->arg, &job->text);
-	for (size_t i = 0; i < job->n_names; i++)
-		free(job->names[i]);
-	free(job->names);
-	free(job->last);
-	free(job);
+	is_last = t->names ? write_named_turn(t) : write_turn(t);
+	if (!is_last && t->text.len < t->wanted) {
+		jobs_post(t->jobs, write_next_hosts, t);
+		return;
+	}
+	if (is_last)
+		buf_add_str(&t->text, "]}");
+	t->wanted = 0;
+	piece = t->text;
+	t->text = (struct buf)BUF_INIT;
+	t->fn(t->arg, &piece, is_last); /* may free it */
+	buf_release(&piece);
 }
 
-static struct hosts_job *job_new(struct registry *r, struct jobs *jobs, json_text_fn fn, void *arg)
-{
-	struct hosts_job *job = xcalloc(1, sizeof(*job));
-
-	job->registry = r;
-	job->jobs = jobs;
-	job->fn = fn;
-	job->arg = arg;
-	buf_add_str(&job->text, "{\"hosts\":[");
-	return job;
-}
-
-void hosts_make_text(struct registry *r, struct jobs *jobs, json_text_fn fn, void *arg)
-{
-	write_next_hosts(job_new(r, jobs, fn, arg));
-}
-
-static void add_names(struct hosts_job *job, const struct pods *pods, const struct spaces *within)
+static void add_names(struct hosts_text *t, const struct pods *pods, const struct spaces *within)
 {
 	struct pods_selection s;
 
-	job->names = xcalloc(1, sizeof(*job->names));
-	if (pods_select(pods, job->registry, "all", within, &s, NULL))
+	t->names = xcalloc(1, sizeof(*t->names));
+	if (pods_select(pods, t->registry, "all", within, &s, NULL))
 		return;
-	job->names = xrealloc(job->names, (s.n_hosts + 1) * sizeof(*job->names));
+	t->names = xrealloc(t->names, (s.n_hosts + 1) * sizeof(*t->names));
 	for (size_t i = 0; i < s.n_hosts; i++)
-		job->names[job->n_names++] = xstrdup(s.hosts[i]->name);
+		t->names[t->n_names++] = xstrdup(s.hosts[i]->name);
 	pods_selection_release(&s);
 }
 
-void hosts_make_text_within(struct registry *r, const struct pods *pods,
-			    const struct spaces *within, struct jobs *jobs, json_text_fn fn,
-			    void *arg)
+struct hosts_text *hosts_text_new(struct registry *r, const struct pods *pods,
+				  const struct spaces *within, struct jobs *jobs, hosts_piece_fn fn,
+				  void *arg)
 {
-	struct hosts_job *job;
+	struct hosts_text *t = xcalloc(1, sizeof(*t));
 
-	if (within->all) {
-		hosts_make_text(r, jobs, fn, arg);
+	t->registry = r;
+	t->jobs = jobs;
+	t->fn = fn;
+	t->arg = arg;
+	buf_add_str(&t->text, "{\"hosts\":[");
+	if (within && !within->all)
+		add_names(t, pods, within);
+	return t;
+}
+
+void hosts_text_more(struct hosts_text *t, size_t bytes)
+{
+	assert(!t->wanted && bytes);
+	t->wanted = bytes;
+	jobs_post(t->jobs, write_next_hosts, t);
+}
+
+void hosts_text_free(struct hosts_text *t)
+{
+	if (!t)
 		return;
-	}
-	job = job_new(r, jobs, fn, arg);
-	add_names(job, pods, within);
-	write_next_hosts(job);
+	if (t->wanted)
+		t->is_dropped = true;
+	else
+		text_free(t);
+}
+
+/* ---- the whole text ---- */
+
+struct whole {
+	struct hosts_text *text;
+	json_text_fn fn;
+	void *arg;
+};
+
+static void on_whole(void *arg, struct buf *piece_taken, bool is_last)
+{
+	struct whole *w = arg;
+
+	(void)is_last;
+	w->fn(w->arg, piece_taken);
+	hosts_text_free(w->text);
+	free(w);
+}
+
+void hosts_make_text(struct registry *r, const struct pods *pods, const struct spaces *within,
+		     struct jobs *jobs, json_text_fn fn, void *arg)
+{
+	struct whole *w = xcalloc(1, sizeof(*w));
+
+	w->fn = fn;
+	w->arg = arg;
+	w->text = hosts_text_new(r, pods, within, jobs, on_whole, w);
+	hosts_text_more(w->text, SIZE_MAX);
 }

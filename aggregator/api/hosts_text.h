@@ -17,15 +17,26 @@ struct spaces;
 json_t *host_json(const struct host *h);
 
 /*
- * Makes docs/schema/hosts.schema.json of all hosts, sorted by name. fn gets the text once: before this returns
- * if there are few hosts, else some turns of the loop later. Each host is as it was in its own turn.
+ * Makes docs/schema/hosts.schema.json of all hosts, sorted by name, in pieces: of 10,000 hosts it has some ten megabytes. Each host
+ * is as it was in its own turn of the loop.
+ *
+ * Of hosts `within` some namespaces (NULL = all hosts): those that are in these, or have a pod in them; without their
+ * processes and sessions, which may be of others.
  */
-void hosts_make_text(struct registry *r, struct jobs *jobs, json_text_fn fn, void *arg);
+struct hosts_text;
+typedef void (*hosts_piece_fn)(void *arg, struct buf *piece_taken, bool is_last);
+struct hosts_text *hosts_text_new(struct registry *r, const struct pods *pods,
+				  const struct spaces *within, struct jobs *jobs, hosts_piece_fn fn,
+				  void *arg);
 
-/* The same of the hosts that are in these namespaces, or have a pod in them: without their processes and sessions, which may
- * be of others. */
-void hosts_make_text_within(struct registry *r, const struct pods *pods,
-			    const struct spaces *within, struct jobs *jobs, json_text_fn fn,
-			    void *arg);
+/* Makes a piece of about so many bytes, for which fn is called in a later turn. It may ask for more, or free the text. */
+void hosts_text_more(struct hosts_text *t, size_t bytes);
+
+/* At any time: fn is not called any more. NULL is fine. */
+void hosts_text_free(struct hosts_text *t);
+
+/* The whole text, once. */
+void hosts_make_text(struct registry *r, const struct pods *pods, const struct spaces *within,
+		     struct jobs *jobs, json_text_fn fn, void *arg);
 
 #endif

@@ -33,6 +33,17 @@ struct http_stream {
 	TAILQ_ENTRY(http_stream) entry;
 };
 
+/* An answer in pieces, which are gathered. */
+struct http_body {
+	struct http_server *server;
+	struct http_req *req;
+	const struct http_body_events *events;
+	void *arg;
+	struct buf text;
+	bool is_posted, is_over; /* the one that is last frees it */
+	TAILQ_ENTRY(http_body) entry;
+};
+
 struct http_server {
 	struct loop *loop;
 	struct sim_host *host;
@@ -40,6 +51,7 @@ struct http_server {
 	void *arg;
 	TAILQ_HEAD(, http_req) reqs;
 	TAILQ_HEAD(, http_stream) streams;
+	TAILQ_HEAD(, http_body) bodies;
 	unsigned int posts;
 	bool dead;
 };
@@ -296,9 +308,59 @@ struct http_body *http_answer_body(struct http_req *req, const struct http_file 
 	return NULL;
 }
 
+static void on_body_room(void *arg)
+{
+	struct http_body *b = arg;
+	struct http_server *s = b->server;
+
+	b->is_posted = false;
+	if (b->is_over)
+		free(b);
+	else
+		b->events->on_room(b->arg, HTTP_PIECE_MIN);
+	server_put(s);
+}
+
+static void body_end(struct http_body *b, int status)
+{
+	TAILQ_REMOVE(&b->server->bodies, b, entry);
+	b->is_over = true;
+	b->events->on_closed(b->arg);
+	http_answer(b->req, status, "", buf_str(&b->text), b->text.len);
+	buf_release(&b->text);
+	if (!b->is_posted)
+		free(b);
+}
+
+struct http_body *http_answer_pieces(struct http_req *req, const char *type,
+				     const struct http_body_events *events, void *arg)
+{
+	struct http_server *s = req->server;
+	struct http_body *b;
+
+	(void)type;
+	if (!s || s->dead) {
+		http_answer(req, 503, "", "", 0);
+		return NULL;
+	}
+	b = xcalloc(1, sizeof(*b));
+	b->server = s;
+	b->req = req;
+	b->events = events;
+	b->arg = arg;
+	TAILQ_INSERT_TAIL(&s->bodies, b, entry);
+	http_body_pause(b);
+	return b;
+}
+
+void http_body_end(struct http_body *b)
+{
+	body_end(b, 200);
+}
+
 void http_body_add(struct http_body *b, struct buf *piece)
 {
-	(void)b;
+	buf_add(&b->text, piece->data, piece->len);
 	buf_reset(piece);
 }
 
@@ -311,7 +373,9 @@ size_t http_body_room(struct http_body *b, int64_t wait_ns)
 
 void http_body_pause(struct http_body *b)
 {
-	(void)b;
+	b->is_posted = true;
+	b->server->posts++;
+	loop_post(b->server->loop, on_body_room, b);
 }
 
 void http_body_ref(struct http_body *b)
@@ -371,6 +435,13 @@ struct http_event *http_event_take(const char *name, struct buf *data_taken)
 	ev->data = xstrdup(buf_str(data_taken));
 	buf_release(data_taken);
 	return ev;
+}
+
+/* A part is an event here. */
+struct http_event *http_event_part(struct http_parts *p, struct buf *data_taken, bool is_last)
+{
+	(void)is_last;
+	return http_event_take(p->name, data_taken);
 }
 
 void http_stream_send_event(struct http_stream *st, struct http_event *ev)
@@ -433,6 +504,7 @@ int http_server_new(struct http_server **out, struct loop *loop,
 	s->arg = arg;
 	TAILQ_INIT(&s->reqs);
 	TAILQ_INIT(&s->streams);
+	TAILQ_INIT(&s->bodies);
 	if (port)
 		*port = 1;
 	*out = the_server = s;
@@ -459,6 +531,7 @@ void http_server_free(struct http_server *s)
 {
 	struct http_req *req;
 	struct http_stream *st;
+	struct http_body *b;
 
 	if (!s)
 		return;
@@ -466,6 +539,8 @@ void http_server_free(struct http_server *s)
 		the_server = NULL;
 	while ((st = TAILQ_FIRST(&s->streams)))
 		stream_gone(st);
+	while ((b = TAILQ_FIRST(&s->bodies)))
+		body_end(b, 503);
 	s->dead = true;
 	s->posts++;
 	/* Requests that no handler has seen are freed by the posts that name them. */

@@ -69,6 +69,32 @@ static void on_closed(void *arg)
 	free(a);
 }
 
+/* Somewhat more than was asked for, to the end of the file. */
+static void on_room_of_pieces(void *arg, size_t bytes)
+{
+	struct answer *a = arg;
+	size_t left = (size_t)(FILE_BYTES - a->at);
+	struct buf piece = BUF_INIT;
+
+	bytes = bytes + 7 < left ? bytes + 7 : left;
+	buf_reserve_all(&piece, bytes);
+	for (; piece.len < bytes; piece.len++)
+		piece.data[piece.len] = byte_at(a->at++);
+	http_body_add(a->body, &piece);
+	buf_release(&piece);
+	if (a->at == FILE_BYTES)
+		http_body_end(a->body);
+	else
+		http_body_pause(a->body);
+}
+
+static void answer_pieces(struct answer *a, struct http_req *req)
+{
+	static const struct http_body_events events = { on_room_of_pieces, on_closed };
+
+	a->body = http_answer_pieces(req, "x/y", &events, a);
+}
+
 static void handle(struct http_req *req, void *arg)
 {
 	static const struct http_body_events events = { on_room, on_closed };
@@ -77,6 +103,10 @@ static void handle(struct http_req *req, void *arg)
 	uint64_t len;
 
 	a->s = arg;
+	if (!strcmp(http_path(req), "/pieces")) {
+		answer_pieces(a, req);
+		return;
+	}
 	if (!strcmp(http_path(req), "/empty"))
 		file.size = 0;
 	if (!strcmp(http_path(req), "/odd"))
@@ -92,6 +122,20 @@ static void start(struct state *s)
 {
 	*s = (struct state){ 0 };
 	fixture_start(&s->f, NULL, handle, s);
+}
+
+/* The length is not known before the end. */
+static void test_pieces(struct state *s)
+{
+	struct job j = { 0 };
+
+	s->closed = false;
+	CHECK_EQ(job_run(&s->f, &j, "GET", "/pieces"), 200);
+	CHECK_EQ(j.answer.len, FILE_BYTES);
+	for (uint64_t i = 0; i < FILE_BYTES; i++)
+		CHECK(j.answer.data[i] == byte_at(i));
+	fixture_wait(&s->f, &s->closed);
+	job_end(&j);
 }
 
 static void check_part(struct state *s, const char *range, int status, uint64_t first, uint64_t len)
@@ -233,6 +277,7 @@ int main(void)
 	struct state s;
 
 	start(&s);
+	test_pieces(&s);
 	test_parts(&s);
 	test_heads(&s);
 	test_failure(&s);

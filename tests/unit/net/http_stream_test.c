@@ -42,12 +42,42 @@ static void on_events(struct state *s, struct http_req *req, bool finite)
 		http_stream_send(s->stream, "first", "{}");
 }
 
+static void send_part(struct state *s, struct http_parts *parts, const char *text, bool is_last)
+{
+	struct buf data = BUF_INIT;
+	struct http_event *ev;
+
+	buf_add_str(&data, text);
+	ev = http_event_part(parts, &data, is_last);
+	http_stream_send_event(s->stream, ev);
+	http_event_free(ev);
+}
+
+/* The first event comes in parts; the second, which is sent meanwhile, waits for its end. */
+static void on_parts(struct state *s, struct http_req *req)
+{
+	struct http_parts parts = { .name = "tick" }, old = { .name = "tick", .len = 9 };
+
+	s->gone = false;
+	s->stream = http_answer_stream(req, on_gone, s);
+	send_part(s, &old, "of an event that began before the stream", false);
+	send_part(s, &parts, "{\"n\"", false);
+	http_stream_send(s->stream, "tick", "{\"n\": 1}");
+	send_part(s, &parts, ": ", false);
+	send_part(s, &parts, "0}", true);
+	send_part(s, &old, "its end", true);
+	http_stream_send(s->stream, "tick", "{\"n\": 2}");
+	http_stream_end(s->stream);
+}
+
 static void handle(struct http_req *req, void *arg)
 {
 	const char *path = http_path(req);
 
 	if (!strcmp(path, "/events"))
 		on_events(arg, req, true);
+	else if (!strcmp(path, "/parts"))
+		on_parts(arg, req);
 	else if (!strcmp(path, "/forever"))
 		on_events(arg, req, false);
 	else
@@ -102,6 +132,7 @@ static void test_events(struct state *s)
 {
 	struct listen_job all = { .stop_after = -1 };
 	struct listen_job some = { .stop_after = 50 };
+	struct listen_job parts = { .stop_after = -1 };
 	struct listen_job none = { 0 };
 
 	listen_to(s, &all, "/events");
@@ -114,6 +145,10 @@ static void test_events(struct state *s)
 	CHECK_EQ(some.n, 50);
 	fixture_wait(&s->f, &s->gone);
 	CHECK_EQ(s->n_gone, 2);
+	listen_to(s, &parts, "/parts");
+	CHECK_EQ(parts.rc, ERR_CLOSED);
+	CHECK_EQ(parts.n, 3);
+	fixture_wait(&s->f, &s->gone);
 	listen_to(s, &none, "/nowhere");
 	CHECK_OK(none.rc, none.e);
 	CHECK_EQ(none.status, 404);

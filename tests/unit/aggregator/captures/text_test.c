@@ -42,7 +42,7 @@ static void check_hosts(struct fleet *f)
 	const json_t *host;
 	size_t i;
 
-	hosts_make_text(f->agg.registry, &f->agg.jobs, on_text, &all);
+	hosts_make_text(f->agg.registry, NULL, NULL, &f->agg.jobs, on_text, &all);
 	CHECK(!all.n);
 	registry_add(r, "a-first");
 	registry_add(r, "z-last");
