@@ -16,6 +16,7 @@
 #include "agent/pods/local_pods.h"
 #include "agent/snapshot_requests.h"
 #include "agent/python/python.h"
+#include "agent/python/sampler.h"
 #include "agent/tracer/set.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -73,9 +74,19 @@ static struct ring_limits ring_limits(const struct agent *a)
 				     .halvings = a->budget ? budget_halvings(a->budget) : NULL };
 }
 
+/* The process that samples Python programs. */
+static struct budget_usage usage_of_helper(void *files)
+{
+	const struct python_usage u = python_helper_usage(files);
+
+	return (struct budget_usage){ u.cpu_ns, u.resident_bytes };
+}
+
 static int start_budget(struct agent *a, struct err *e)
 {
 	const struct budget_conf conf = { .loop = a->loop,
+					  .others = a->conf->files ? usage_of_helper : NULL,
+					  .others_arg = a->conf->files,
 					  .ring = ring_limits(a),
 					  .max_cpu_percent = a->conf->max_cpu_percent,
 					  .max_rss_bytes = a->conf->max_rss_bytes };

@@ -6,6 +6,7 @@
 
 #include "agent/agent.h"
 #include "agent/proc/file_keeper.h"
+#include "agent/python/sampler.h"
 #include "agent/tracer/set.h"
 #include "agent/tracers.h"
 #include "base/file.h"
@@ -87,7 +88,7 @@ static int run(struct agent_conf *conf)
 {
 	struct running r = { 0 };
 	struct err e;
-	int rc = file_keeper_start(&conf->files, &e); /* there are no threads yet */
+	int rc = file_keeper_start(&conf->files, &python_helper, &e); /* there are no threads yet */
 
 	if (rc) {
 		log_error("AGT-PART", "part=files state=failed reason=\"%s\"", e.msg);

@@ -131,6 +131,11 @@ struct loop_account *loop_account_enter(struct loop *l, struct loop_account *a)
 	return loop_accounts_enter(&l->accounts, a);
 }
 
+void loop_account_add(struct loop *l, int64_t cpu_ns)
+{
+	loop_charge_add(l->accounts.entered, cpu_ns);
+}
+
 /* ---- posts and work ---- */
 
 static struct task *task_new(loop_fn run, loop_fn done, void *arg)

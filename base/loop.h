@@ -81,6 +81,9 @@ struct loop_account *loop_account_enter(struct loop *l, struct loop_account *a);
 
 int64_t loop_account_cpu_ns(const struct loop_account *a);
 
+/* Adds what another process used for it to the current account. */
+void loop_account_add(struct loop *l, int64_t cpu_ns);
+
 /* CLOCK_MONOTONIC ns at the start of this turn: cheap, the same for all callbacks of the turn. */
 int64_t loop_now_ns(const struct loop *l);
 

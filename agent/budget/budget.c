@@ -95,8 +95,13 @@ static double measure(struct budget *b)
 {
 	int64_t raw_ns = now_raw_ns(), passed_ns = raw_ns - b->raw_ns;
 	struct budget_usage usage = b->conf.usage();
+	struct budget_usage others = { 0 };
 	double sum = 0;
 
+	if (b->conf.others)
+		others = b->conf.others(b->conf.others_arg);
+	usage.cpu_ns += others.cpu_ns;
+	usage.resident_bytes += others.resident_bytes;
 	b->percent = percent_of(usage.cpu_ns - b->usage.cpu_ns, passed_ns);
 	b->usage = usage;
 	b->raw_ns = raw_ns;

@@ -34,6 +34,9 @@ struct budget_conf {
 	struct ring_limits ring; /* of its own ring */
 	double max_cpu_percent; /* of one CPU; 0 = no limit */
 	uint64_t max_rss_bytes; /* 0 = no limit */
+	/* What the agent's other processes use beside this one; NULL = there are none. */
+	struct budget_usage (*others)(void *arg);
+	void *others_arg;
 	/* For tests; NULL = this process, and the tracers' accounts. */
 	struct budget_usage (*usage)(void);
 	int64_t (*tracer_cpu_ns)(const struct tracer *t);

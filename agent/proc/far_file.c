@@ -13,6 +13,7 @@
 
 #include "agent/proc/file_keeper.h"
 #include "agent/proc/foreign_file.h"
+#include "agent/proc/progress.h"
 #include "base/file.h"
 #include "base/mem.h"
 
@@ -256,52 +257,16 @@ bool far_files_begin(struct far_files *ff)
 
 /* ---- asking the reader ---- */
 
-struct progress {
-	bool is_asleep;
-	unsigned long long switches;
-};
-
-static unsigned long long number_after(const char *text, const char *key)
-{
-	const char *at = strstr(text, key);
-
-	return at ? strtoull(at + strlen(key), NULL, 10) : 0;
-}
-
-/* What it does now: nothing if it could not be read, as that of a process that has ended. */
-static struct progress progress_of(int32_t pid)
-{
-	struct buf text = BUF_INIT;
-	struct progress out = { 0 };
-	char path[32];
-	const char *state;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	if (!file_load(path, 1 << 20, &text, NULL)) {
-		state = strstr(buf_str(&text), "\nState:\t");
-		out.is_asleep = state && state[8] != 'R';
-		out.switches = number_after(buf_str(&text), "\nvoluntary_ctxt_switches:") +
-			       number_after(buf_str(&text), "\nnonvoluntary_ctxt_switches:");
-	}
-	buf_release(&text);
-	return out;
-}
-
 /* ERR_TIMEOUT: the reader hangs. */
 static int await_answer(struct far_files *ff, struct err *e)
 {
 	struct pollfd p = { .fd = ff->fd, .events = POLLIN };
-	struct progress last = { 0 }, now;
-	int same = 0;
+	struct proc_progress last = { 0 };
 
 	while (!atomic_load(&ff->stopped)) {
 		if (poll(&p, 1, FAR_LOOK_MS) > 0)
 			return 0;
-		now = progress_of(ff->pid);
-		same = now.is_asleep && last.is_asleep && now.switches == last.switches ? same + 1
-											: 0;
-		last = now;
-		if (same >= FAR_HANG_LOOKS)
+		if (proc_progress_look(&last, (uint32_t)ff->pid) >= FAR_HANG_LOOKS)
 			return err_set(e, ERR_TIMEOUT, "the file system does not answer");
 	}
 	return err_set(e, ERR_CANCELLED, "the agent ends");

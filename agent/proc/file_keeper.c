@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -22,8 +23,13 @@
 #define QUICK_NS NS_PER_MS
 
 struct file_keeper {
-	int fd; /* to the keeper: each message carries the socket of a new reader */
+	int fd; /* to the keeper: each message carries the socket of a new process */
+	const struct file_helper *helper; /* NULL = none */
+	void *shared;
 };
+
+/* What a new process is, as the byte of such a message. */
+enum { READER = 'r', HELPER = 'h' };
 
 /* ---- a reader ---- */
 
@@ -114,15 +120,14 @@ static void serve(int fd)
 
 /* ---- the keeper ---- */
 
-/* The socket that a message carries; -1 at the end. */
-static int take_socket(int fd)
+/* The socket that a message carries, and its byte; -1 at the end. */
+static int take_socket(int fd, char *byte)
 {
 	union {
 		struct cmsghdr head;
 		char bytes[CMSG_SPACE(sizeof(int))];
 	} control;
-	char byte;
-	struct iovec part = { &byte, 1 };
+	struct iovec part = { byte, 1 };
 	struct msghdr m = { .msg_iov = &part,
 			    .msg_iovlen = 1,
 			    .msg_control = &control,
@@ -134,29 +139,34 @@ static int take_socket(int fd)
 	return out;
 }
 
-/* A reader that waits for a file system that can be given up ends with its keeper. */
-static void become_reader(int keeper_fd, int fd)
+/* A process that waits for a file system that can be given up ends with its keeper. */
+static void become(const struct file_keeper *k, char kind, int fd)
 {
-	close(keeper_fd);
+	close(k->fd);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	serve(fd);
+	if (kind == READER)
+		serve(fd);
+	prctl(PR_SET_NAME, k->helper->name);
+	k->helper->serve(fd, k->shared);
+	_exit(0);
 }
 
-static void keep(int fd)
+static void keep(const struct file_keeper *k)
 {
-	int reader_fd;
+	char kind;
+	int fd;
 
-	while ((reader_fd = take_socket(fd)) >= 0) {
+	while ((fd = take_socket(k->fd, &kind)) >= 0) {
 		if (fork() == 0)
-			become_reader(fd, reader_fd);
-		close(reader_fd);
+			become(k, kind, fd);
+		close(fd);
 	}
 	_exit(0);
 }
 
 /* Signals for a group of processes are the agent's to follow: its readers end with it. A reader that the kernel keeps
  * must keep no file, folder or output of the agent. */
-static void become_keeper(int fd)
+static void become_keeper(struct file_keeper *k, int fd)
 {
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD };
 
@@ -171,39 +181,58 @@ static void become_keeper(int fd)
 	(void)!chdir("/");
 	for (int i = 4; i < 1024; i++)
 		close(i);
-	keep(3);
+	k->fd = 3;
+	keep(k);
 }
 
-int file_keeper_start(struct file_keeper **out, struct err *e)
+static int share(struct file_keeper *k, struct err *e)
 {
-	int fds[2];
-	pid_t pid;
+	k->shared = mmap(NULL, k->helper->shared_bytes, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (k->shared != MAP_FAILED)
+		return 0;
+	k->shared = NULL;
+	return err_errno(e, "memory for processes that can be given up");
+}
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
-		return err_errno(e, "a socket for the reader of files");
-	pid = fork();
-	if (pid == 0)
-		become_keeper(fds[1]);
-	close(fds[1]);
-	if (pid < 0) {
-		int rc = err_errno(e, "starting the reader of files");
+int file_keeper_start(struct file_keeper **out, const struct file_helper *helper, struct err *e)
+{
+	struct file_keeper *k = xcalloc(1, sizeof(*k));
+	int fds[2] = { -1, -1 }, rc = 0;
+	pid_t pid = 0;
 
-		close(fds[0]);
-		return rc;
-	}
-	*out = xmalloc(sizeof(**out));
-	(*out)->fd = fds[0];
-	return 0;
+	k->fd = -1;
+	k->helper = helper;
+	if (helper)
+		rc = share(k, e);
+	if (!rc && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
+		rc = err_errno(e, "a socket for the reader of files");
+	if (!rc && (pid = fork()) < 0)
+		rc = err_errno(e, "starting the reader of files");
+	if (!rc && !pid)
+		become_keeper(k, fds[1]);
+	k->fd = fds[0];
+	if (fds[1] >= 0)
+		close(fds[1]);
+	if (rc)
+		file_keeper_free(k);
+	else
+		*out = k;
+	return rc;
 }
 
 void file_keeper_free(struct file_keeper *k)
 {
-	if (k)
+	if (!k)
+		return;
+	if (k->fd >= 0)
 		close(k->fd);
+	if (k->shared)
+		munmap(k->shared, k->helper->shared_bytes);
 	free(k);
 }
 
-static int send_socket(int to, int fd)
+static int send_socket(int to, int fd, char byte)
 {
 	union {
 		struct cmsghdr head;
@@ -211,7 +240,6 @@ static int send_socket(int to, int fd)
 	} control = { .head = { .cmsg_len = CMSG_LEN(sizeof(int)),
 				.cmsg_level = SOL_SOCKET,
 				.cmsg_type = SCM_RIGHTS } };
-	char byte = 0;
 	struct iovec part = { &byte, 1 };
 	struct msghdr m = { .msg_iov = &part,
 			    .msg_iovlen = 1,
@@ -222,17 +250,32 @@ static int send_socket(int to, int fd)
 	return sendmsg(to, &m, MSG_NOSIGNAL) < 0 ? -1 : 0;
 }
 
-int file_keeper_reader(const struct file_keeper *k, struct err *e)
+static int start(const struct file_keeper *k, int type, char kind, struct err *e)
 {
 	int fds[2], rc = 0;
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
+	if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds))
 		return err_errno(e, "a socket for a reader of files");
-	if (send_socket(k->fd, fds[1]))
+	if (send_socket(k->fd, fds[1], kind))
 		rc = err_errno(e, "asking for a reader of files");
 	close(fds[1]);
 	if (!rc)
 		return fds[0];
 	close(fds[0]);
 	return rc;
+}
+
+int file_keeper_reader(const struct file_keeper *k, struct err *e)
+{
+	return start(k, SOCK_SEQPACKET, READER, e);
+}
+
+int file_keeper_helper(const struct file_keeper *k, struct err *e)
+{
+	return start(k, SOCK_STREAM, HELPER, e);
+}
+
+void *file_keeper_shared(const struct file_keeper *k)
+{
+	return k->shared;
 }

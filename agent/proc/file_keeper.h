@@ -6,11 +6,12 @@
  * when it hangs (far_file.h).
  *
  * The keeper is forked before the agent has threads. It forks the readers, and all end when the agent does, but for those
- * that the kernel keeps.
+ * that the kernel keeps. It also forks helpers: processes that do another job which the kernel may keep.
  */
 #ifndef AGENT_PROC_FILE_KEEPER_H
 #define AGENT_PROC_FILE_KEEPER_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
@@ -18,12 +19,24 @@
 
 struct file_keeper;
 
-/* To be called before the process has threads. */
-MUST_CHECK int file_keeper_start(struct file_keeper **out, struct err *e);
+/* What a helper does: it serves the socket until that is closed. `shared` is memory of the agent and all helpers, zeroed at first. */
+struct file_helper {
+	const char *name; /* of the process */
+	void (*serve)(int fd, void *shared);
+	size_t shared_bytes;
+};
+
+/* To be called before the process has threads. `helper` is borrowed; NULL = there is none. */
+MUST_CHECK int file_keeper_start(struct file_keeper **out, const struct file_helper *helper,
+				 struct err *e);
 void file_keeper_free(struct file_keeper *k); /* NULL is fine */
 
 /* Any thread. A new reader: returns a socket to it, which the caller closes, or a negative code. */
 MUST_CHECK int file_keeper_reader(const struct file_keeper *k, struct err *e);
+
+/* The same for a helper, with which one byte stream is spoken. */
+MUST_CHECK int file_keeper_helper(const struct file_keeper *k, struct err *e);
+void *file_keeper_shared(const struct file_keeper *k); /* NULL: no helper was named */
 
 /* ---- what is said over that socket: one packet each, answers in the order of the requests ---- */
 

@@ -19,8 +19,8 @@ struct local_pods;
 struct loop;
 struct python;
 
-/* `pods` tells which processes may not be sampled, NULL = none; `files` reads files of programs, which may hang, NULL = the
- * workers do. Both outlive this. */
+/* `pods` tells which processes may not be sampled, NULL = none; `files` has processes that read files and memory of
+ * programs, which may hang (sampler.h); NULL = the workers do. Both outlive this. */
 struct python *python_new(struct loop *l, const struct ring_limits *limits,
 			  const struct local_pods *pods, const struct file_keeper *files);
 void python_free(struct python *py); /* NULL is fine */
@@ -28,9 +28,8 @@ void python_free(struct python *py); /* NULL is fine */
 /* Begins to find processes, and to sample them `hz` times a second; 0 = not yet. */
 void python_start(struct python *py, int hz);
 
-/* Sets the rate from now on. Sampling takes at most a PYTHON_SHARE-th of a CPU: processes with very many threads are
+/* Sets the rate from now on. Sampling takes at most a 50th of a CPU: processes with very many threads are
  * sampled less often (turns.h). */
-#define PYTHON_SHARE 50 /* one 50th */
 void python_set_hz(struct python *py, int hz);
 
 /* NULL before python_start(). */
@@ -47,9 +46,10 @@ struct python_health {
 };
 void python_get_health(const struct python *py, struct python_health *out);
 
-/* Calls fn(arg) when all samples up to now are in the ring: before it returns, or within 60 ms. After
- * python_forget(arg) it is not called. */
-void python_when_current(struct python *py, void (*fn)(void *arg), void *arg);
+/* Calls fn(arg) when all samples up to now are in the ring: before it returns, or within 60 ms; at that time at the latest,
+ * if the memory of a program keeps them. After python_forget(arg) it is not called. */
+void python_when_current(struct python *py, int64_t until_mono_ns, void (*fn)(void *arg),
+			 void *arg);
 void python_forget(struct python *py, const void *arg);
 
 /* ---- cutting ---- */

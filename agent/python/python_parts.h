@@ -5,7 +5,7 @@
 #define AGENT_PYTHON_PYTHON_PARTS_H
 
 #include "agent/python/python.h"
-#include "agent/python/targets.h"
+#include "agent/python/rounds.h"
 #include "base/loop.h"
 
 /* How a frame is kept in a struct frame of stacks.h: `image` is the function, `offset` the line and this bit
@@ -23,16 +23,7 @@ struct sample_bytes {
 struct waiter {
 	void (*fn)(void *arg);
 	void *arg;
-};
-
-/* A sample that the worker hands over to the loop. */
-struct handed {
-	uint32_t serial, tid, period_us;
-	char name[16];
-	enum python_result result;
-	int64_t raw_ns;
-	size_t first, n; /* its frames in python_worker.frames; only with PYTHON_RESULT_NEW */
-	bool is_cut;
+	int64_t until_mono_ns;
 };
 
 /* Of a thread. Threads lie in a list by the time of their last sample: `older` and `newer` are 1 + a place, 0 = none. */
@@ -72,7 +63,7 @@ struct python {
 
 	struct python_worker *worker;
 	bool is_busy; /* the worker works */
-	struct loop_timer timer;
+	struct loop_timer timer, waiters_timer;
 	int hz;
 	int64_t scanned_mono_ns;
 	struct waiter *waiters;
@@ -80,18 +71,18 @@ struct python {
 };
 
 /* Takes a process that is sampled, or has ended. */
-void python_take_process(struct python *py, const struct python_target *t);
+void python_take_process(struct python *py, const struct python_sampled *sampled);
 
 /* Puts a sample of such a process into the ring; `frames` are its own. */
 void python_take_sample(struct python *py, const struct handed *sample,
-			const struct python_frame *frames);
+			const struct handed_frame *frames);
 
 /* Frees the functions that no stack of a sample has, and the older half of the samples, again and again until a quarter of the table is
  * free. */
 void python_forget_functions(struct python *py, struct python_functions *fs);
 
-/* Forgets processes that are not among the targets and have no sample in the ring any more. */
-void python_forget_processes(struct python *py, const struct python_targets *ts);
+/* Forgets processes that are not among those n and have no sample in the ring any more. */
+void python_forget_processes(struct python *py, const struct python_sampled *sampled, size_t n);
 
 void python_process_release(struct python *py, size_t i);
 

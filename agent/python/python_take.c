@@ -9,9 +9,10 @@
 
 /* ---- processes ---- */
 
-void python_take_process(struct python *py, const struct python_target *t)
+void python_take_process(struct python *py, const struct python_sampled *sampled)
 {
-	struct python_process *p = python_process_find(py->processes, py->n_processes, t->serial);
+	struct python_process *p = python_process_find(py->processes, py->n_processes,
+						       sampled->serial);
 
 	if (!p) {
 		py->processes = xrealloc(py->processes,
@@ -19,14 +20,14 @@ void python_take_process(struct python *py, const struct python_target *t)
 		py->threads = xrealloc(py->threads, (py->n_processes + 1) * sizeof(*py->threads));
 		py->threads[py->n_processes] = (struct threads){ .last = NULL };
 		p = &py->processes[py->n_processes++];
-		*p = (struct python_process){ .serial = t->serial,
-					      .pid = t->pid,
-					      .minor = t->interpreter.layout.minor };
+		*p = (struct python_process){ .serial = sampled->serial,
+					      .pid = sampled->pid,
+					      .minor = sampled->minor };
 		log_debug("AGENT-PYTHON", "pid=%u version=3.%d state=sampled command=\"%s\"",
-			  p->pid, p->minor, t->command);
+			  p->pid, p->minor, sampled->command);
 	}
-	memcpy(p->command, t->command, sizeof(p->command));
-	if (t->has_ended && !p->ended_raw_ns)
+	memcpy(p->command, sampled->command, sizeof(p->command));
+	if (sampled->has_ended && !p->ended_raw_ns)
 		p->ended_raw_ns = now_raw_ns();
 }
 
@@ -37,27 +38,27 @@ void python_process_release(struct python *py, size_t i)
 	free(py->threads[i].last);
 }
 
-void python_forget_processes(struct python *py, const struct python_targets *ts)
+void python_forget_processes(struct python *py, const struct python_sampled *sampled, size_t n)
 {
 	int64_t begin = ring_begin(py->ring);
-	size_t n = 0;
+	size_t left = 0;
 
 	for (size_t i = 0; i < py->n_processes; i++) {
 		struct python_process *p = &py->processes[i];
 		bool runs = false;
 
-		for (size_t k = 0; k < python_targets_count(ts) && !runs; k++)
-			runs = python_targets_get(ts, k)->serial == p->serial;
+		for (size_t k = 0; k < n && !runs; k++)
+			runs = sampled[k].serial == p->serial;
 		if (!runs && !p->ended_raw_ns)
 			p->ended_raw_ns = now_raw_ns();
 		if (p->ended_raw_ns && p->ended_raw_ns < begin) {
 			python_process_release(py, i);
 		} else {
-			py->threads[n] = py->threads[i];
-			py->processes[n++] = *p;
+			py->threads[left] = py->threads[i];
+			py->processes[left++] = *p;
 		}
 	}
-	py->n_processes = n;
+	py->n_processes = left;
 }
 
 /* ---- threads ---- */
@@ -201,7 +202,7 @@ void python_forget_functions(struct python *py, struct python_functions *fs)
 }
 
 static uint32_t push_frames(struct python *py, const struct handed *sample,
-			    const struct python_frame *frames)
+			    const struct handed_frame *frames)
 {
 	uint32_t node = STACK_EMPTY;
 
@@ -209,7 +210,7 @@ static uint32_t push_frames(struct python *py, const struct handed *sample,
 		node = stacks_push(py->stacks, node,
 				   &(struct frame){ .image = PYTHON_FUNCTION_CUT });
 	for (size_t i = sample->n; i > 0 && node != STACK_FULL; i--) {
-		const struct python_frame *f = &frames[i - 1];
+		const struct handed_frame *f = &frames[i - 1];
 
 		node = stacks_push(py->stacks, node,
 				   &(struct frame){ .image = f->function,
@@ -220,7 +221,7 @@ static uint32_t push_frames(struct python *py, const struct handed *sample,
 }
 
 static uint32_t node_of(struct python *py, const struct handed *sample,
-			const struct python_frame *frames, uint32_t last)
+			const struct handed_frame *frames, uint32_t last)
 {
 	uint32_t node;
 
@@ -237,7 +238,7 @@ static uint32_t node_of(struct python *py, const struct handed *sample,
 }
 
 void python_take_sample(struct python *py, const struct handed *sample,
-			const struct python_frame *frames)
+			const struct handed_frame *frames)
 {
 	struct python_process *p = python_process_find(py->processes, py->n_processes,
 						       sample->serial);

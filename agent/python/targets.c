@@ -2,6 +2,7 @@
 #include "agent/python/targets_parts.h"
 
 #include <dirent.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,17 @@ void python_targets_free(struct python_targets *ts)
 void python_targets_stop(struct python_targets *ts)
 {
 	python_files_stop(ts->files);
+}
+
+void python_targets_show(struct python_targets *ts, _Atomic uint32_t *pid)
+{
+	ts->shown = pid;
+}
+
+void python_targets_reading(struct python_targets *ts, uint32_t pid)
+{
+	if (ts->shown)
+		atomic_store_explicit(ts->shown, pid, memory_order_relaxed);
 }
 
 size_t python_targets_count(const struct python_targets *ts)
@@ -418,6 +430,7 @@ void python_targets_sample(struct python_targets *ts, int64_t budget_ns)
 		t->is_sampled = !t->has_ended && python_turn_begin(&t->turn, part_ns);
 		if (!t->is_sampled)
 			continue;
+		python_targets_reading(ts, t->pid);
 		sample_target(ts, t, before_ns);
 		cpu_ns = now_thread_cpu_ns();
 		python_turn_end(&t->turn, cpu_ns - before_ns);
@@ -439,8 +452,9 @@ void python_targets_renew(struct python_targets *ts)
 		}
 }
 
-void python_targets_forget_functions(struct python_targets *ts)
+void python_targets_forget_functions(struct python_targets *ts, struct python_functions *functions)
 {
+	ts->functions = functions;
 	for (size_t i = 0; i < ts->n; i++)
 		python_codes_forget(ts->v[i]->codes);
 	python_targets_renew(ts);

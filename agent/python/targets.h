@@ -66,7 +66,6 @@ struct python_target {
 	uint32_t next_rounds; /* in how many rounds it is sampled again; 0 = it never was */
 };
 
-struct pod_view;
 struct python_targets;
 
 /* New functions are added to `functions`, which is borrowed; `keeper` is for python_files_new(). */
@@ -77,9 +76,16 @@ void python_targets_free(struct python_targets *ts); /* NULL is fine */
 /* Any thread. A scan that waits for a file ends soon, and no file is read any more. */
 void python_targets_stop(struct python_targets *ts);
 
-/* Looks for processes that began, and forgets those that ended, and those whose pod opted out: no byte of these is
- * read. `pods` may be NULL. */
-void python_targets_scan(struct python_targets *ts, const struct pod_view *pods);
+/* From now on *pid says which process's memory is read; in the mean it is left as it is. */
+void python_targets_show(struct python_targets *ts, _Atomic uint32_t *pid);
+
+/* A process that is known to run Python: it is looked at in the next scan, and gets this number. */
+void python_targets_expect(struct python_targets *ts, uint32_t pid, uint32_t serial);
+
+/* Looks among n processes, an array of uint32_t, for those that began; forgets all that are not among them, and those that ended. New ones
+ * get numbers above last_serial. */
+void python_targets_scan(struct python_targets *ts, const void *pids, size_t n,
+			 uint32_t last_serial);
 
 /* A round, of so much CPU time in the mean: samples each thread once, of all processes whose turn it is. */
 void python_targets_sample(struct python_targets *ts, int64_t budget_ns);
@@ -87,8 +93,8 @@ void python_targets_sample(struct python_targets *ts, int64_t budget_ns);
 /* Forgets what the threads' last frames were: their next samples are not PYTHON_RESULT_SAME. */
 void python_targets_renew(struct python_targets *ts);
 
-/* The same, and which function each code object is: functions were freed. */
-void python_targets_forget_functions(struct python_targets *ts);
+/* The same, and which function each code object is: functions are added to these from now on. */
+void python_targets_forget_functions(struct python_targets *ts, struct python_functions *functions);
 
 size_t python_targets_count(const struct python_targets *ts);
 struct python_target *python_targets_get(const struct python_targets *ts, size_t i);

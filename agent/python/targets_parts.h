@@ -13,6 +13,7 @@ struct known {
 	uint64_t exe; /* hash of its executable's path */
 	uint32_t uid; /* its user, as of the last examination */
 	int rc; /* result of the last examination */
+	uint32_t serial; /* to get as a target; 0 = a new one */
 	bool is_left_out; /* it would be sampled, and there was no room */
 	struct python_target *target; /* NULL: not sampled */
 };
@@ -31,8 +32,12 @@ struct python_targets {
 	uint64_t scans;
 	int64_t costs_ns[PYTHON_TARGETS_MAX]; /* of the targets, for one round */
 	uint32_t last_serial;
+	_Atomic uint32_t *shown; /* python_targets_show(); NULL = none */
 };
 
 void python_target_free(struct python_target *t);
+
+/* Its memory is read from now on. */
+void python_targets_reading(struct python_targets *ts, uint32_t pid);
 
 #endif

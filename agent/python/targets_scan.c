@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/python/targets_parts.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/pods/pod_view.h"
 #include "agent/proc/command.h"
 #include "agent/proc/status.h"
 #include "base/file.h"
@@ -79,6 +77,8 @@ static void begin_target(struct python_targets *ts, struct known *k,
 	struct python_target *t = python_targets_add(ts, k->pid, memory, interpreter);
 
 	t->uid = k->uid;
+	if (k->serial)
+		t->serial = k->serial;
 	t->memory.arg = &t->pid;
 	t->is_checked = true;
 	t->is_nested = is_nested;
@@ -94,32 +94,36 @@ static void look(struct python_targets *ts, struct known *k)
 	struct err e = { 0 };
 
 	k->is_left_out = false;
+	python_targets_reading(ts, k->pid);
 	k->rc = python_interpreter_find(&interpreter, ts->files, k->pid, &memory, &e);
 	if (k->rc == ERR_DENIED)
 		note_unread(&ts->unread.denied, ts->unread.denied_why, k, &e);
 	else if (k->rc == ERR_UNSUPPORTED || k->rc == ERR_TIMEOUT)
 		note_unread(&ts->unread.unsupported, ts->unread.unsupported_why, k, &e);
-	if (k->rc || !proc_status_of(k->pid, &status))
-		return;
-	k->uid = status.uid;
-	if (has_room(ts, k->uid))
-		begin_target(ts, k, &memory, &interpreter, status.is_nested);
-	else
-		k->is_left_out = true;
+	if (!k->rc && proc_status_of(k->pid, &status)) {
+		k->uid = status.uid;
+		k->is_left_out = !has_room(ts, k->uid);
+		if (!k->is_left_out)
+			begin_target(ts, k, &memory, &interpreter, status.is_nested);
+	}
+	k->serial = 0;
 }
 
 /* Tries to read the process, since capabilities, Yama and seccomp all decide. No process has memory at address 1, so
  * nothing is read. As root, the agent probes processes of all users, root's own too, since some have capabilities that
- * the agent lacks. */
+ * the agent lacks; not those that run its program, which are likely to be itself. */
 static void probe(struct python_targets *ts, uint32_t pid)
 {
 	const struct python_range range = { 1, &(char){ 0 }, 1 };
-	char path[32];
+	char path[32], program[512], own[512];
 	struct stat st;
 
 	snprintf(path, sizeof(path), "/proc/%u", pid);
-	if (ts->may_read || pid == (uint32_t)getpid() || stat(path, &st) ||
-	    (geteuid() && st.st_uid == geteuid()))
+	if (ts->may_read || stat(path, &st) || (geteuid() && st.st_uid == geteuid()))
+		return;
+	read_program(pid, program, sizeof(program));
+	read_program((uint32_t)getpid(), own, sizeof(own));
+	if (!strcmp(program, own))
 		return;
 	errno = 0;
 	python_memory_of_process(&pid, &range, 1);
@@ -127,24 +131,39 @@ static void probe(struct python_targets *ts, uint32_t pid)
 	ts->may_not |= errno == EPERM;
 }
 
+/* NULL: there are too many. */
+static struct known *know(struct python_targets *ts, uint32_t pid)
+{
+	struct known *k = u32_map_get(&ts->known, pid);
+
+	if (k || ts->known.n == PIDS_MAX)
+		return k;
+	k = xcalloc(1, sizeof(*k));
+	k->pid = pid;
+	u32_map_set(&ts->known, pid, k);
+	return k;
+}
+
+void python_targets_expect(struct python_targets *ts, uint32_t pid, uint32_t serial)
+{
+	struct known *k = know(ts, pid);
+
+	if (k)
+		k->serial = serial;
+}
+
 /* Decides whether to examine a process in this scan: a new one if its name is Python's; each one once more in
  * the scan after that; later when it runs another program. Processes that cannot be read are examined in each
  * scan, to be counted. */
-static void visit(struct python_targets *ts, uint32_t pid, const struct pod_view *pods)
+static void visit(struct python_targets *ts, uint32_t pid)
 {
-	struct known *k = u32_map_get(&ts->known, pid);
+	struct known *k = know(ts, pid);
 	char program[512];
 
-	if (pod_view_hides(pods, pid))
-		return; /* as if it were not there */
-	if (!k) {
-		if (ts->known.n == PIDS_MAX)
-			return;
-		k = xcalloc(1, sizeof(*k));
-		k->pid = pid;
-		u32_map_set(&ts->known, pid, k);
+	if (!k)
+		return;
+	if (!k->scan)
 		probe(ts, pid);
-	}
 	k->scan = ts->scans;
 	if (k->target) {
 		if ((pid + ts->scans) % COMMAND_EVERY == 0)
@@ -162,7 +181,8 @@ static void visit(struct python_targets *ts, uint32_t pid, const struct pod_view
 	if (k->exe != hash_text(program))
 		k->looks = 0;
 	k->exe = hash_text(program);
-	if (program[0] && (is_named_python(program) || k->looks == 1 || k->is_left_out))
+	if (program[0] &&
+	    (is_named_python(program) || k->looks == 1 || k->is_left_out || k->serial))
 		look(ts, k);
 	if (k->looks < 2)
 		k->looks++;
@@ -207,19 +227,20 @@ static void forget_known(struct python_targets *ts)
 	free(gone);
 }
 
-void python_targets_scan(struct python_targets *ts, const struct pod_view *pods)
+void python_targets_scan(struct python_targets *ts, const void *pids, size_t n,
+			 uint32_t last_serial)
 {
-	DIR *dir = opendir("/proc");
-	struct dirent *entry;
+	uint32_t pid;
 
 	ts->scans++;
+	if (ts->last_serial < last_serial)
+		ts->last_serial = last_serial;
 	ts->unread = (struct python_unread){ 0 };
 	python_files_begin(ts->files);
-	while (dir && (entry = readdir(dir)))
-		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9')
-			visit(ts, (uint32_t)strtoul(entry->d_name, NULL, 10), pods);
-	if (dir)
-		closedir(dir);
+	for (size_t i = 0; i < n; i++) {
+		memcpy(&pid, (const uint8_t *)pids + i * sizeof(pid), sizeof(pid));
+		visit(ts, pid);
+	}
 	ts->unread.is_own_only = ts->may_not && !ts->may_read;
 	forget_targets(ts);
 	forget_known(ts);

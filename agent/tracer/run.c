@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/now.h"
 
 const char *tracer_health_name(enum tracer_health health)
 {
@@ -52,6 +53,13 @@ static size_t place_of(const struct tracer_ops *ops, const char *name)
 		i++;
 	assert(ops->settings[i].name);
 	return i;
+}
+
+int64_t tracer_run_half_time(const struct tracer_run *run)
+{
+	int64_t now_ns = now_mono_ns();
+
+	return now_ns + (run->give_up_mono_ns - now_ns) / 2;
 }
 
 int64_t tracer_run_setting(const struct tracer_run *run, const struct tracer_ops *ops,

@@ -141,6 +141,9 @@ int64_t tracer_run_setting(const struct tracer_run *run, const struct tracer_ops
 const char *tracer_run_text(const struct tracer_run *run, const struct tracer_ops *ops,
 			    const char *name);
 
+/* When gather() should go on without what it waits for: half of the time from now until give_up_mono_ns is over then. */
+int64_t tracer_run_half_time(const struct tracer_run *run);
+
 /* Sets result, reason and detail. */
 void tracer_run_set_result(struct tracer_run *run, int result, const char *reason, const char *fmt,
 			   ...) PRINTF_LIKE(4, 5);

@@ -19,6 +19,26 @@ OWN = {"hash_all", "sum_of_sines"}  # functions of the job
 USER = 4242
 PYTHON = os.path.realpath(sys.executable)
 SPIN = "def {0}():\n while True: sum(range(1000))\n{0}()"
+# Its function is in a source file of a very long name. Once FLAG is there, the end of that, which the interpreter does not look at, is memory
+# of FILE; `touch`: and a thread of it reads there.
+WEDGED = """
+import ctypes, mmap, os, sys, threading, time
+code = compile("def unlucky():\\n while True: sum(range(1000))", "x" * 600_000, "exec")
+exec(code)
+name = unlucky.__code__.co_filename
+at = (id(name) + sys.getsizeof(name) - 1 & -4096) - 4096
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *3 * [ctypes.c_int], ctypes.c_long]
+file = os.open(sys.argv[1], os.O_RDONLY)
+def wedge():
+    while not os.path.exists(sys.argv[2]): time.sleep(0.1)
+    assert libc.mmap(at, 8192, mmap.PROT_READ, mmap.MAP_PRIVATE | 16, file, 1 << 20) == at
+    print("mapped", flush=True)
+    if sys.argv[3:] == ["touch"]: libc.strnlen(ctypes.c_void_p(at + 4096), ctypes.c_size_t(1))
+threading.Thread(target=wedge, daemon=True).start()
+unlucky()
+"""
 
 
 def as_user(*command):
@@ -197,8 +217,49 @@ def test_python_programs():
         end(c, agent)
 
 
+def seen(c):
+    """What a capture of Python programs and CPUs has, what is said of it, and how long it took."""
+    return capture(c, "--set", "python_tracer_level=1")
+
+
+def wedged(*more):
+    """Memory of a program is that of a file: who reads it waits. That costs its own Python samples, and others' for a second."""
+    with Cluster() as c, hung_jobs(c, 1, PYTHON, "data", lambda data: as_user(PYTHON, "-c", WEDGED, data, c.dir / "flag", *more)) as servers:
+        c.aggregator()
+        c.start("burst-honest", [PYTHON, "-c", SPIN.format("honest")])
+        servers[0].send_signal(signal.SIGUSR1)
+        (c.dir / "flag").touch()
+        wait_until("the memory", lambda: "mapped" in c.log("burst-job-0"))
+        ends = [end(c, start_agent(c))]
+        agent, pid, took = start_agent(c), c.processes["burst-job-0"].pid, []
+        for i in range(3):
+            names, said, s = seen(c)
+            took.append(f"{s:.1f}")
+            assert s < 10 * SLOW, s
+            if i:
+                assert "honest" in names and "unlucky" not in names, names
+                assert f"pid {pid}: " in said and "does not answer" in said, said
+        ends.append(end(c, agent))
+        print(f"       captures of 2 s took {', '.join(took)} s, the ends {', '.join(f'{e:.2f}' for e in ends)} s")
+        agent = start_agent(c)
+        wait_until("the honest one", lambda: "honest" in seen(c)[0], 60)
+        servers[0].send_signal(signal.SIGUSR2)
+        wait_until("the other one", lambda: "unlucky" in seen(c)[0], 60)
+        assert "does not answer" not in seen(c)[1]
+        end(c, agent)
+
+
+def test_memory_that_only_the_agent_reads():
+    wedged()
+
+
+def test_memory_that_its_program_reads():
+    wedged("touch")
+
+
 if os.geteuid() or not os.path.exists("/dev/fuse"):
     print("skip: needs root and FUSE")
     sys.exit(77)
 own_processes()
-main(test_pytorch, test_others_keep_their_names, test_names_come_back, test_slow_answers, test_python_programs)
+main(test_pytorch, test_others_keep_their_names, test_names_come_back, test_slow_answers, test_python_programs,
+     test_memory_that_only_the_agent_reads, test_memory_that_its_program_reads)

@@ -361,7 +361,7 @@ static void expect_python(struct tracer_cpu *t, struct cpu_job *j)
 	}
 	j->next = t->expecting;
 	t->expecting = j;
-	python_when_current(t->python, on_python_current, j);
+	python_when_current(t->python, tracer_run_half_time(j->run), on_python_current, j);
 }
 
 static void cpu_gather(struct tracer *tracer, struct tracer_run *run)

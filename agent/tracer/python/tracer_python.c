@@ -306,7 +306,7 @@ static void python_gather(struct tracer *tracer, struct tracer_run *run)
 		.max_depth = (size_t)tracer_run_setting(run, &tracer_python_ops, "max_depth"),
 	};
 	run->arg = j;
-	python_when_current(t->python, on_current, j);
+	python_when_current(t->python, tracer_run_half_time(run), on_current, j);
 }
 
 /* A job that has its cut goes on without its run: a worker may be busy with it. */

@@ -275,7 +275,7 @@ int main(void)
 		bytes[i] = (uint8_t)(i % 251);
 	b.big = write_file(b.dir, "big", bytes, BIG_BYTES);
 	b.other = write_file(b.dir, "other", "other", 5);
-	CHECK_OK(file_keeper_start(&b.keeper, &e), e);
+	CHECK_OK(file_keeper_start(&b.keeper, NULL, &e), e);
 	files_are_read(&b);
 	who_hangs_is_given_up(&b);
 	one_user_takes_no_more_than_his_share(&b);

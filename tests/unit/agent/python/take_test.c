@@ -15,7 +15,6 @@
 
 struct bed {
 	struct python py;
-	struct python_target target;
 	int64_t raw_ns;
 	uint32_t line; /* of the next frame: none is like another one */
 };
@@ -29,8 +28,7 @@ static struct bed *bed_new(int64_t ring_ns, uint64_t ring_bytes)
 						   .late_ns = MS });
 	b->py.nodes_max = NODES_MAX;
 	b->py.stacks = stacks_new(NODES_MAX);
-	b->target.serial = 1;
-	python_take_process(&b->py, &b->target);
+	python_take_process(&b->py, &(struct python_sampled){ .serial = 1 });
 	return b;
 }
 
@@ -46,11 +44,11 @@ static void bed_free(struct bed *b)
 
 static void take(struct bed *b, uint32_t tid, enum python_result result, size_t n_frames)
 {
-	struct python_frame frames[DEPTH] = { { 0 } };
+	struct handed_frame frames[DEPTH] = { { 0 } };
 	struct handed sample = { .serial = 1, .tid = tid, .result = result, .n = n_frames };
 
 	for (size_t i = 0; i < n_frames; i++)
-		frames[i] = (struct python_frame){ .function = 7, .line = ++b->line };
+		frames[i] = (struct handed_frame){ .function = 7, .line = ++b->line };
 	sample.raw_ns = b->raw_ns += MS;
 	python_take_sample(&b->py, &sample, frames);
 }
@@ -193,7 +191,7 @@ static uint32_t add_function(struct python_functions *fs, int number)
 /* A sample whose stack is one frame of this function; returns its node. */
 static uint32_t take_function(struct bed *b, uint32_t tid, uint32_t function)
 {
-	const struct python_frame frame = { .function = function, .line = 1 };
+	const struct handed_frame frame = { .function = function, .line = 1 };
 	const struct handed sample = { .serial = 1,
 				       .tid = tid,
 				       .result = PYTHON_RESULT_NEW,

@@ -110,7 +110,7 @@ static void freed_functions_are_named_anew(void)
 	sample(&b);
 	CHECK(python_functions_count(b.functions) < ARRAY_SIZE(keep));
 	python_functions_sweep(b.functions, keep);
-	python_targets_forget_functions(b.targets);
+	python_targets_forget_functions(b.targets, b.functions);
 	CHECK_EQ(python_functions_add(b.functions, "other", "/other.py", 1), 5);
 	t = sample(&b);
 	CHECK_EQ(t->result, PYTHON_RESULT_NEW);

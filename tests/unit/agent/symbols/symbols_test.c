@@ -796,7 +796,7 @@ int main(void)
 	struct file_keeper *keeper;
 	struct err e;
 
-	CHECK_OK(file_keeper_start(&keeper, &e), e);
+	CHECK_OK(file_keeper_start(&keeper, NULL, &e), e);
 	elf_offsets_become_names();
 	broken_elf_is_refused();
 	kallsyms_are_functions_in_order();

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rounds that another process makes, which hangs: a stopped process stands for one that waits for a file system. */
+#include "agent/python/sampler.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/proc/file_keeper.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "tests/lib/check.h"
+
+struct bed {
+	struct file_keeper *keeper;
+	struct python_functions *functions;
+	struct python_sampler *sampler;
+	int64_t took_ns; /* the last run */
+};
+
+static const struct python_brought *run(struct bed *b, bool must_scan)
+{
+	const struct python_order o = { .hz = 99,
+					.must_scan = must_scan,
+					.next_mono_ns = now_mono_ns() };
+	const struct python_brought *brought;
+
+	python_sampler_begin(b->sampler);
+	brought = python_sampler_run(b->sampler, &o, NULL);
+	b->took_ns = now_mono_ns() - o.next_mono_ns;
+	return brought;
+}
+
+static struct bed bed_new(struct file_keeper *keeper)
+{
+	struct bed b = { .keeper = keeper, .functions = python_functions_new() };
+
+	b.sampler = python_sampler_new(b.functions, keeper);
+	CHECK(!run(&b, true)->is_lost);
+	return b;
+}
+
+static void bed_free(struct bed *b)
+{
+	python_sampler_free(b->sampler);
+	python_functions_free(b->functions);
+}
+
+static struct python_board *board(const struct bed *b)
+{
+	return file_keeper_shared(b->keeper);
+}
+
+/* The maker is stopped, and seems to read the memory of that process. */
+static void stop_maker(const struct bed *b, uint32_t pid)
+{
+	CHECK(!kill((pid_t)atomic_load(&board(b)->maker), SIGSTOP));
+	atomic_store(&board(b)->reading, pid);
+}
+
+static pid_t start_other(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	CHECK(pid > 0);
+	return pid;
+}
+
+static void end_other(pid_t pid)
+{
+	CHECK(!kill(pid, SIGKILL));
+	CHECK(waitpid(pid, NULL, 0) == pid);
+}
+
+/* That costs the process whose memory it is, and a second. */
+static void who_hangs_is_given_up(struct file_keeper *keeper)
+{
+	struct bed b = bed_new(keeper);
+	pid_t other = start_other();
+	uint32_t maker = atomic_load(&board(&b)->maker);
+	const struct python_brought *brought;
+	char why[32];
+
+	snprintf(why, sizeof(why), "pid %d: ", (int)other);
+	stop_maker(&b, (uint32_t)other);
+	brought = run(&b, true);
+	CHECK(brought->is_lost && !brought->head.has_scanned && !brought->head.n_samples);
+	CHECK(b.took_ns >= SAMPLER_HANG_LOOKS * SAMPLER_LOOK_MS * NS_PER_MS);
+	CHECK(brought->head.unread.unsupported == 1);
+	CHECK(!strncmp(brought->head.unread.unsupported_why, why, strlen(why)));
+	/* Another one goes on, and leaves it alone for a while. */
+	for (int64_t until = now_mono_ns() + 3 * NS_PER_S / 2; now_mono_ns() < until;) {
+		brought = run(&b, true);
+		CHECK(!brought->is_lost && brought->head.has_scanned);
+		CHECK(strstr(brought->head.unread.unsupported_why, why));
+		CHECK(atomic_load(&board(&b)->maker) != maker);
+	}
+	while (strstr(run(&b, true)->head.unread.unsupported_why, why))
+		now_sleep_until_mono(now_mono_ns() + 100 * NS_PER_MS);
+	end_other(other);
+	bed_free(&b);
+}
+
+static void who_ends_is_replaced(struct file_keeper *keeper)
+{
+	struct bed b = bed_new(keeper);
+	pid_t other = start_other();
+
+	stop_maker(&b, (uint32_t)other);
+	CHECK(!kill((pid_t)atomic_load(&board(&b)->maker), SIGKILL));
+	CHECK(run(&b, false)->is_lost);
+	CHECK(!run(&b, false)->is_lost); /* with a scan, though none was asked for */
+	end_other(other);
+	bed_free(&b);
+}
+
+static void *stop_soon(void *sampler)
+{
+	now_sleep_until_mono(now_mono_ns() + 100 * NS_PER_MS);
+	python_sampler_stop(sampler);
+	return NULL;
+}
+
+static void a_stop_ends_the_wait(struct file_keeper *keeper)
+{
+	struct bed b = bed_new(keeper);
+	uint32_t maker = atomic_load(&board(&b)->maker);
+	pthread_t thread;
+
+	stop_maker(&b, 1);
+	CHECK(!pthread_create(&thread, NULL, stop_soon, b.sampler));
+	CHECK(run(&b, false)->is_lost);
+	CHECK(b.took_ns < SAMPLER_HANG_LOOKS * SAMPLER_LOOK_MS * NS_PER_MS);
+	CHECK(!pthread_join(thread, NULL));
+	CHECK(!kill((pid_t)maker, SIGKILL));
+	bed_free(&b);
+}
+
+/* Without such processes it is the same. */
+static void here(void)
+{
+	struct bed b = { .functions = python_functions_new() };
+
+	b.sampler = python_sampler_new(b.functions, NULL);
+	CHECK(run(&b, true)->head.has_scanned);
+	CHECK(!run(&b, false)->is_lost);
+	bed_free(&b);
+}
+
+int main(void)
+{
+	struct file_keeper *keeper;
+	struct err e;
+
+	CHECK_OK(file_keeper_start(&keeper, &python_helper, &e), e);
+	who_hangs_is_given_up(keeper);
+	who_ends_is_replaced(keeper);
+	a_stop_ends_the_wait(keeper);
+	CHECK(python_helper_usage(keeper).cpu_ns > 0);
+	CHECK(python_helper_usage(keeper).resident_bytes > 0);
+	file_keeper_free(keeper);
+	here();
+	return 0;
+}
