@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/now.h"
 
 /* ---- NVML's declarations: those of version 2 of its interface, which later drivers keep ---- */
 
@@ -167,6 +168,7 @@ struct devices {
 	void *library;
 	void_fn shutdown;
 	any_fn fns[ARRAY_SIZE(counters)]; /* NULL = this library lacks it */
+	int64_t next_mono_ns[ARRAY_SIZE(counters)]; /* not read before */
 	void *v[DEVICES_MAX];
 	size_t n;
 };
@@ -262,13 +264,27 @@ void devices_name(size_t device, size_t counter, char *out, size_t size)
 	snprintf(out, size, "gpu %zu %s", device, counters[counter].name);
 }
 
-void devices_read(struct devices *d, double *row)
+/* One counter of all devices. */
+static void read_counter(const struct devices *d, size_t k, double *row)
 {
 	for (size_t i = 0; i < d->n; i++) {
-		for (size_t k = 0; k < ARRAY_SIZE(counters); k++) {
-			double v;
+		double v;
 
-			*row++ = d->fns[k] && counters[k].read(d->fns[k], d->v[i], &v) ? v : NAN;
-		}
+		if (counters[k].read(d->fns[k], d->v[i], &v))
+			row[i * ARRAY_SIZE(counters) + k] = v;
+	}
+}
+
+void devices_read(struct devices *d, int64_t mono_ns, double *row)
+{
+	for (size_t i = 0; i < d->n * ARRAY_SIZE(counters); i++)
+		row[i] = NAN;
+	for (size_t k = 0; k < ARRAY_SIZE(counters); k++) {
+		int64_t cpu_ns = now_thread_cpu_ns();
+
+		if (!d->fns[k] || mono_ns < d->next_mono_ns[k])
+			continue;
+		read_counter(d, k, row);
+		d->next_mono_ns[k] = mono_ns + DEVICES_REST * (now_thread_cpu_ns() - cpu_ns);
 	}
 }

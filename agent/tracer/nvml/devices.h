@@ -9,6 +9,7 @@
 #define AGENT_TRACER_NVML_DEVICES_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
@@ -28,7 +29,10 @@ size_t devices_counters(void);
 /* "gpu 0 power W": plain ASCII. */
 void devices_name(size_t device, size_t counter, char *out, size_t size);
 
-/* Reads devices_count() * devices_counters() numbers, device by device; an unknown one is NaN. */
-void devices_read(struct devices *d, double *row);
+/* Reads devices_count() * devices_counters() numbers, device by device; an unknown one is NaN. Some functions take milliseconds
+ * of CPU in some drivers. A counter that took time is read again after DEVICES_REST times that, and is NaN before, so that it
+ * takes no more of a CPU. `mono_ns`: now. */
+#define DEVICES_REST 2000
+void devices_read(struct devices *d, int64_t mono_ns, double *row);
 
 #endif

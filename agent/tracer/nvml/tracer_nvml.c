@@ -57,7 +57,7 @@ static struct tracer_nvml *to_nvml(const struct tracer *t)
 static void read_devices(void *arg, int64_t raw_ns, struct counters_reading *reading)
 {
 	(void)raw_ns;
-	devices_read(arg, counters_add_row(reading, ""));
+	devices_read(arg, now_mono_ns(), counters_add_row(reading, ""));
 }
 
 static const char *column_name(size_t column, char text[COUNTERS_NAME_BYTES])

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "base/mem.h"
+#include "base/now.h"
 #include "tests/lib/check.h"
 
 static struct devices *open_stub(const char *path)
@@ -20,12 +21,17 @@ static struct devices *open_stub(const char *path)
 	return d;
 }
 
-static double *read_row(struct devices *d)
+static double *read_row_at(struct devices *d, int64_t mono_ns)
 {
 	double *row = xcalloc(devices_count(d) * devices_counters(), sizeof(*row));
 
-	devices_read(d, row);
+	devices_read(d, mono_ns, row);
 	return row;
+}
+
+static double *read_row(struct devices *d)
+{
+	return read_row_at(d, 0);
 }
 
 static double value_of(const double *row, const char *wanted)
@@ -70,6 +76,29 @@ static void test_old(const char *path)
 	devices_free(d);
 }
 
+/* What takes 4 ms is read every 8 s or less often, what takes no time always. */
+static void test_slow(const char *path)
+{
+	static const struct {
+		int64_t mono_ns;
+		bool has_energy;
+	} readings[] = { { 0, true },
+			 { NS_PER_S, false },
+			 { 7 * NS_PER_S, false },
+			 { 3600 * NS_PER_S, true },
+			 { 3601 * NS_PER_S, false } };
+	struct devices *d = open_stub(path);
+
+	for (size_t i = 0; i < ARRAY_SIZE(readings); i++) {
+		double *row = read_row_at(d, readings[i].mono_ns);
+
+		CHECK_EQ(isnan(value_of(row, "gpu 0 energy J")) == 0, readings[i].has_energy);
+		CHECK(value_of(row, "gpu 0 memory MB") == 80000);
+		free(row);
+	}
+	devices_free(d);
+}
+
 static void test_failures(const char *no_driver)
 {
 	struct devices *d;
@@ -106,6 +135,7 @@ int main(int argc, char **argv)
 	CHECK_EQ(argc, 4);
 	test_new(argv[1]);
 	test_old(argv[2]);
+	test_slow(argv[1]);
 	test_failures(argv[3]);
 	return 0;
 }
