@@ -2,9 +2,12 @@
 #include "net/datagram.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -206,4 +209,42 @@ void datagram_reply(struct datagram *d, const void *addr, size_t addr_len, const
 		    size_t len)
 {
 	(void)!sendto(d->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL, addr, (socklen_t)addr_len);
+}
+
+/* The kernel gives an abstract name; a file's is needed for a moment only. */
+static int bind_answer(int fd, const struct datagram *d)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int n, rc;
+
+	if (!d->path)
+		return bind(fd, (struct sockaddr *)&addr, sizeof(addr.sun_family));
+	n = snprintf(addr.sun_path, sizeof(addr.sun_path), "%s.answer", d->path);
+	if ((size_t)n >= sizeof(addr.sun_path))
+		return -1;
+	unlink(addr.sun_path);
+	rc = bind(fd, (struct sockaddr *)&addr, sizeof(addr));
+	unlink(addr.sun_path);
+	return rc;
+}
+
+int datagram_answer(struct datagram *d, const void *addr, size_t addr_len, const void *data,
+		    size_t len)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd >= 0 && !bind_answer(fd, d) &&
+	    sendto(fd, data, len, MSG_NOSIGNAL, addr, (socklen_t)addr_len) >= 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	datagram_reply(d, addr, addr_len, data, len);
+	return -1;
+}
+
+bool datagram_is_read(int fd)
+{
+	int bytes = 0;
+
+	return ioctl(fd, SIOCOUTQ, &bytes) || !bytes;
 }

@@ -5,6 +5,7 @@
 #ifndef NET_DATAGRAM_H
 #define NET_DATAGRAM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,5 +46,12 @@ void datagram_accept_files(struct datagram *d);
 /* Best effort: a receiver whose queue is full, or that is gone, gets nothing. */
 void datagram_reply(struct datagram *d, const void *addr, size_t addr_len, const void *data,
 		    size_t len);
+
+/* The same from a socket of its own, which is returned, so that datagram_is_read() tells whether the receiver has taken the
+ * answer. The caller closes it; that takes nothing back. It is named as the socket that listens, abstract or in the same
+ * folder. -1: there is none, and datagram_reply() was called. */
+int datagram_answer(struct datagram *d, const void *addr, size_t addr_len, const void *data,
+		    size_t len);
+bool datagram_is_read(int fd);
 
 #endif

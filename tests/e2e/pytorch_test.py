@@ -104,6 +104,23 @@ def test_reasons():
                 path.unlink()
 
 
+def test_answers():
+    """A process never takes an answer for that to a later request, but for once where it did not wait for one."""
+    jobs = {"again": [], "hasty": [1]}
+    with Cluster() as c:
+        c.aggregator()
+        agent(c)
+        c.wait_hosts(1)
+        known(c, *[job(c, how, how) for how in jobs])
+        for _ in range(2):
+            code, doc = c.tutti("capture", "--duration", "300ms", "--tracer", "pytorch", "--json", check=0)
+            assert len(steps(c, doc)) == 2, doc
+        for how, expected in jobs.items():
+            path = c.dir / f"{how}.json.behind"
+            found = [int(line) for line in path.read_text().split()] if path.exists() else []
+            assert found == expected, (how, found)
+
+
 class OwnMemory(threading.Thread):
     """The most that a process has of memory of its own, in MiB; pages of files that it reads are the system's."""
 
@@ -215,4 +232,4 @@ def test_no_process():
         assert "KINETO_USE_DAEMON" in doc["hosts"][0]["detail"], doc
 
 
-main(test_captured_twice, test_reasons, test_traces_that_take_too_much, test_nothing_left_behind, test_steps, test_no_process)
+main(test_captured_twice, test_reasons, test_answers, test_traces_that_take_too_much, test_nothing_left_behind, test_steps, test_no_process)

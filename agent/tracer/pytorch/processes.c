@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/tracer/pytorch/dynolog.h"
 #include "base/file.h"
@@ -24,7 +25,7 @@ struct socket {
 struct pytorch_processes {
 	struct loop *loop;
 	struct socket sockets[2];
-	struct loop_timer retry;
+	struct loop_timer retry, look;
 	struct pytorch_process *list;
 	size_t n, cap;
 	pytorch_ask_fn ask;
@@ -36,6 +37,13 @@ struct pytorch_processes {
 
 /* ---- the list ---- */
 
+static void close_answer(struct pytorch_process *p)
+{
+	if (p->answer_fd >= 0)
+		close(p->answer_fd);
+	p->answer_fd = -1;
+}
+
 static void drop_gone(struct pytorch_processes *ps)
 {
 	int64_t since_ns = loop_now_ns(ps->loop) - PYTORCH_GONE_NS;
@@ -44,6 +52,8 @@ static void drop_gone(struct pytorch_processes *ps)
 	for (size_t i = 0; i < ps->n; i++) {
 		if (ps->list[i].asked_mono_ns >= since_ns)
 			ps->list[kept++] = ps->list[i];
+		else
+			close_answer(&ps->list[i]);
 	}
 	ps->n = kept;
 }
@@ -99,7 +109,7 @@ static int add(struct pytorch_processes *ps, const struct datagram_from *from,
 		ps->list = xrealloc(ps->list, ps->cap * sizeof(*ps->list));
 	}
 	*out = &ps->list[ps->n++];
-	**out = (struct pytorch_process){ .pid = from->pid, .uid = from->uid };
+	**out = (struct pytorch_process){ .pid = from->pid, .uid = from->uid, .answer_fd = -1 };
 	snprintf(path, sizeof(path), "/proc/%" PRId64 "/comm", from->pid);
 	if (!file_first_line(path, (*out)->comm, sizeof((*out)->comm)))
 		snprintf((*out)->comm, sizeof((*out)->comm), "process");
@@ -116,9 +126,22 @@ static void note(struct pytorch_processes *ps, struct pytorch_process *p,
 	p->job = m->job;
 	p->can_record = m->can_record;
 	p->requests++;
+	log_debug("AGENT-PYTORCH", "pid=%" PRId64 " state=asked can_record=%d", p->pid,
+		  p->can_record);
 	if (p->requests == 1)
 		log_info("AGT-PYTORCH", "pid=%" PRId64 " comm=\"%s\" uid=%" PRIu32 " state=known",
 			 p->pid, p->comm, p->uid);
+}
+
+/* Whether an answer will be taken for the one to this request. */
+static bool can_answer(struct pytorch_process *p, const struct datagram_from *from,
+		       int64_t sent_mono_ns)
+{
+	bool is_behind = p->is_behind;
+
+	p->is_behind = false;
+	return !is_behind && from->waited_ns <= PYTORCH_ANSWER_IN_NS &&
+	       (!p->answered_mono_ns || sent_mono_ns - p->answered_mono_ns > PYTORCH_AT_ONCE_NS);
 }
 
 int pytorch_processes_take(struct pytorch_processes *ps, const void *data, size_t len,
@@ -135,22 +158,67 @@ int pytorch_processes_take(struct pytorch_processes *ps, const void *data, size_
 			       "its process is not visible from here: the agent needs the host's "
 			       "PID namespace");
 	buf_reset(&ps->config);
+	buf_reset(reply);
 	if (m.type == DYNOLOG_REQUEST) {
+		int64_t sent_mono_ns = loop_now_ns(ps->loop) - from->waited_ns;
+
 		p = find(ps, from->pid);
 		rc = p ? 0 : add(ps, from, &p, e);
 		if (rc)
 			return rc;
 		note(ps, p, &m);
-	}
-	if (from->waited_ns > PYTORCH_ANSWER_IN_NS) {
-		buf_reset(reply);
-		return 0;
-	}
-	if (m.type == DYNOLOG_REQUEST) {
+		if (!can_answer(p, from, sent_mono_ns))
+			return 0;
+		p->answered_mono_ns = sent_mono_ns;
 		ps->ask(ps->arg, p, &ps->config);
+	} else if (from->waited_ns > PYTORCH_ANSWER_IN_NS) {
+		return 0;
 	}
 	dynolog_reply(m.type, buf_str(&ps->config), reply);
 	return 0;
+}
+
+/* Which answers were not taken. */
+static void look_at_answers(void *arg)
+{
+	struct pytorch_processes *ps = arg;
+	int64_t now_ns = loop_now_ns(ps->loop), next_ns = INT64_MAX;
+
+	for (size_t i = 0; i < ps->n; i++) {
+		struct pytorch_process *p = &ps->list[i];
+		int64_t due_ns = p->answered_mono_ns + PYTORCH_TAKEN_IN_NS;
+
+		if (p->answer_fd < 0)
+			continue;
+		if (now_ns < due_ns) {
+			next_ns = due_ns < next_ns ? due_ns : next_ns;
+			continue;
+		}
+		p->is_behind = !datagram_is_read(p->answer_fd);
+		if (p->is_behind)
+			log_debug("AGENT-PYTORCH", "pid=%" PRId64 " state=behind", p->pid);
+		close_answer(p);
+	}
+	if (next_ns < INT64_MAX)
+		loop_timer_at(ps->loop, &ps->look, next_ns, look_at_answers, ps);
+}
+
+static void answer(struct pytorch_processes *ps, struct socket *s, const struct datagram_from *from)
+{
+	struct pytorch_process *p = find(ps, from->pid);
+
+	if (!ps->reply.len)
+		return;
+	if (!p) {
+		datagram_reply(s->datagram, from->addr, from->addr_len, ps->reply.data,
+			       ps->reply.len);
+		return;
+	}
+	close_answer(p);
+	p->answer_fd = datagram_answer(s->datagram, from->addr, from->addr_len, ps->reply.data,
+				       ps->reply.len);
+	if (!loop_timer_armed(&ps->look))
+		loop_timer_in(ps->loop, &ps->look, PYTORCH_TAKEN_IN_NS, look_at_answers, ps);
 }
 
 static void on_datagram(void *arg, const void *data, size_t len, const struct datagram_from *from)
@@ -161,9 +229,7 @@ static void on_datagram(void *arg, const void *data, size_t len, const struct da
 	struct err e;
 
 	if (!pytorch_processes_take(ps, data, len, from, &ps->reply, &e)) {
-		if (ps->reply.len)
-			datagram_reply(s->datagram, from->addr, from->addr_len, ps->reply.data,
-				       ps->reply.len);
+		answer(ps, s, from);
 	} else if (!ps->warned_mono_ns || now_ns - ps->warned_mono_ns >= 60 * NS_PER_S) {
 		ps->warned_mono_ns = now_ns; /* any process may send: one line a minute */
 		log_warn("AGT-PYTORCH", "pid=%" PRId64 " uid=%" PRIu32 " reason=\"%s\"", from->pid,
@@ -225,6 +291,9 @@ void pytorch_processes_free(struct pytorch_processes *ps)
 	if (!ps)
 		return;
 	loop_timer_cancel(ps->loop, &ps->retry);
+	loop_timer_cancel(ps->loop, &ps->look);
+	for (size_t i = 0; i < ps->n; i++)
+		close_answer(&ps->list[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(ps->sockets); i++) {
 		datagram_free(ps->sockets[i].datagram);
 		free(ps->sockets[i].path);

@@ -32,6 +32,10 @@ struct pytorch_process {
 	int64_t asked_mono_ns; /* the last time */
 	uint64_t requests;
 	bool can_record; /* no recording is pending or under way, as of the last request */
+	int64_t answered_mono_ns; /* when it sent the last request that was answered; 0 = never */
+	int answer_fd; /* of datagram_answer(), until it is looked at; -1 = none */
+	/* It did not take the last answer, and will take it for the one to its next request. */
+	bool is_behind;
 };
 
 /* A process asks whether to record. Append its configuration to `config`, or nothing: then it does not
@@ -56,11 +60,18 @@ const struct pytorch_process *pytorch_processes_list(struct pytorch_processes *p
 /* Some processes asked in the last minute and are not in the list, which was full. */
 bool pytorch_processes_left_out(const struct pytorch_processes *ps);
 
-/* A process waits 90 ms for the answer. It would take a later one for the answer to its next request. */
+/*
+ * A process waits 90 ms for the answer, before PyTorch 2.10 50 ms, and takes one that comes later for the answer to its next
+ * request; from then on it is told everything one request late. So there is no late answer, one that is not taken is noticed,
+ * and then the next request gets none. A request that was sent again and again to an agent that was away, and arrives at last,
+ * is not waited for: the process sends the next one at once, and takes the answer to the first for it.
+ */
 #define PYTORCH_ANSWER_IN_NS (70 * NS_PER_MS)
+#define PYTORCH_TAKEN_IN_NS  (300 * NS_PER_MS)
+#define PYTORCH_AT_ONCE_NS   (40 * NS_PER_MS)
 
-/* A datagram as the socket gives it, for tests and the fuzz target; the answer goes to `reply`, which is empty if it
- * is too late for one. */
+/* A datagram as the socket gives it, for tests and the fuzz target; the answer goes to `reply`, which is empty if there
+ * is to be none. */
 struct datagram_from;
 MUST_CHECK int pytorch_processes_take(struct pytorch_processes *ps, const void *data, size_t len,
 				      const struct datagram_from *from, struct buf *reply,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent/tracer/pytorch/hook.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "proto/reasons.h"
@@ -176,6 +177,8 @@ static void tell_window(struct recording *r, struct buf *config)
 	/* Whole milliseconds around the window; the rest is cut off later. */
 	duration_ms = (end_ns - start_ns) / NS_PER_MS + 3;
 	write_window(r, start_ns, duration_ms, config);
+	log_debug("AGENT-PYTORCH", "pid=%" PRId64 " state=told in_ms=%" PRId64, r->place.pid,
+		  (start_ns - now_ns) / NS_PER_MS);
 	r->late_ns = start_ns - run->t0_real_ns;
 	r->told_from_real_ns = start_ns;
 	r->told_to_real_ns = end_ns;

@@ -4,9 +4,14 @@ configuration, records from its start for its duration, and writes a trace with 
 patience is shorter: it asks every half second. It calls its optimizer every 10 ms, for the first time at the instant in
 LOG.begin (Unix ns); a recording of calls has an annotation "call N" for each.
 
-    fake_torch.py SOCKET_DIR LOG [refuse|empty|broken|link|silent|greedy]
+    fake_torch.py SOCKET_DIR LOG [refuse|empty|broken|link|silent|greedy|again|hasty]
 
 greedy: its trace is well-formed, and takes more memory than the agent gives one.
+
+again: its first request comes twice, as from PyTorch when its agent was away: it waits for one answer. hasty: it does not
+wait for the first answer.
+
+LOG.behind gets the number of each request before which an older answer lay there: it is taken for the new one.
 
 LOG gets a JSON line for each configuration: what it said, and when it came; LOG.written the path of each trace.
 """
@@ -14,6 +19,7 @@ import decimal
 import json
 import os
 import pathlib
+import select
 import socket
 import struct
 import sys
@@ -109,9 +115,16 @@ def main(directory, log, how=""):
     while True:
         if how == "silent" and asked == 1:
             time.sleep(3600)
+        if select.select([s], [], [], 0)[0]:
+            with open(f"{log}.behind", "a") as f:
+                print(asked, file=f)
         try:
-            s.sendto(struct.pack("<Q32s", len(body), b"req") + body, f"{directory}/dynolog")
+            for _ in range(2 if how == "again" and not asked else 1):
+                s.sendto(struct.pack("<Q32s", len(body), b"req") + body, f"{directory}/dynolog")
             asked += 1
+            if how == "hasty" and asked == 1:
+                time.sleep(EVERY_S)
+                continue
             size, _ = struct.unpack_from("<Q32s", answer := s.recv(4096))
             text = answer[40:40 + size].decode()
         except OSError:

@@ -50,11 +50,16 @@ int main(void)
 	CHECK_EQ(asked, 1);
 	CHECK_EQ(reply.len, 8 + 32 + 4);
 
+	/* at once: it takes the first answer */
+	CHECK_OK(pytorch_processes_take(ps, request.data, request.len, &from, &reply, &e), e);
+	CHECK_EQ(asked, 1);
+	CHECK_EQ(reply.len, 0);
+
 	from.waited_ns = PYTORCH_ANSWER_IN_NS + 1;
 	CHECK_OK(pytorch_processes_take(ps, request.data, request.len, &from, &reply, &e), e);
 	CHECK_EQ(asked, 1);
 	CHECK_EQ(reply.len, 0);
-	CHECK_EQ(pytorch_processes_list(ps, &n)->requests, 2);
+	CHECK_EQ(pytorch_processes_list(ps, &n)->requests, 3);
 	CHECK_EQ(n, 1);
 
 	for (int i = 1; i < PYTORCH_PER_USER_MAX; i++) {
