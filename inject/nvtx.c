@@ -33,6 +33,26 @@ struct export_callbacks {
 enum { EXPORT_CALLBACKS = 1 };
 enum { MODULE_CORE = 1, MODULE_CORE2 = 5 };
 
+/* An extension's functions: those that the tool leaves alone do nothing. */
+struct extension {
+	uint16_t version, size, module, compatible;
+	size_t n_segments;
+	const struct {
+		size_t id, n;
+		any_fn *functions;
+	} * segments;
+};
+
+enum { EXTENSION_PAYLOAD = 2 };
+
+/* Ranges whose name is in a payload have none here. */
+enum with_payload {
+	PUSH_WITH_PAYLOAD = 3,
+	POP_WITH_PAYLOAD = 4,
+	START_WITH_PAYLOAD = 5,
+	END_WITH_PAYLOAD = 6,
+};
+
 enum core {
 	CORE_MARK_EX = 1,
 	CORE_MARK_A = 2,
@@ -293,30 +313,49 @@ static struct value value_of(const struct attributes *a)
 /* ---- push and pop ---- */
 
 /*
- * NVTX has a stack of ranges per thread and domain; Tutti's scopes have one stack per thread. So if a range is popped
- * while a range of another domain is still open above it on the stack, its scope ends when the upper one does.
+ * NVTX has a stack of ranges per thread and domain; Tutti's scopes have one stack per thread. So the ranges that lie above one that is
+ * popped end with it, which are of other domains. They are kept as closed until they are popped, too, which some libraries forget.
  */
 static __thread struct {
 	struct {
 		const struct text *domain;
-		bool begun, ended;
+		bool is_open; /* a scope */
 	} v[NEST_MAX];
 	uint32_t n;
 } nest;
 
+static void forget_closed(void)
+{
+	uint32_t left = 0;
+
+	for (uint32_t i = 0; i < nest.n; i++)
+		if (nest.v[i].is_open)
+			nest.v[left++] = nest.v[i];
+	nest.n = left;
+}
+
 static int push(const struct text *domain, struct text name, struct value value)
 {
-	bool begun;
-
+	if (nest.n == NEST_MAX)
+		forget_closed();
 	if (nest.n >= NEST_MAX) {
 		nest.n++;
 		return NOT_TRACKED;
 	}
-	begun = tutti_begin_(TUTTI_KIND_BEGIN, value.type, value.bits, name.s, name.len);
 	nest.v[nest.n].domain = domain;
-	nest.v[nest.n].begun = begun;
-	nest.v[nest.n++].ended = false;
+	nest.v[nest.n++].is_open = tutti_begin_(TUTTI_KIND_BEGIN, value.type, value.bits, name.s,
+						name.len);
 	return NOT_TRACKED;
+}
+
+/* Ends this scope, and those above it. */
+static void close_from(uint32_t at)
+{
+	for (uint32_t i = nest.n; nest.v[at].is_open && i > at; i--) {
+		if (nest.v[i - 1].is_open)
+			tutti_end();
+		nest.v[i - 1].is_open = false;
+	}
 }
 
 static int pop(const struct text *domain)
@@ -327,15 +366,13 @@ static int pop(const struct text *domain)
 		nest.n--;
 		return NOT_TRACKED;
 	}
-	while (at && (nest.v[at - 1].domain != domain || nest.v[at - 1].ended))
+	while (at && nest.v[at - 1].domain != domain)
 		at--;
 	if (!at)
 		return NOT_TRACKED;
-	nest.v[at - 1].ended = true;
-	while (nest.n && nest.v[nest.n - 1].ended) {
-		if (nest.v[--nest.n].begun)
-			tutti_end();
-	}
+	close_from(at - 1);
+	memmove(&nest.v[at - 1], &nest.v[at], (nest.n - at) * sizeof(nest.v[0]));
+	nest.n--;
 	return NOT_TRACKED;
 }
 
@@ -433,6 +470,36 @@ static void domain_mark(void *domain, const struct attributes *a)
 	mark(name_of((const struct text *)domain, a), value_of(a));
 }
 
+/* ---- the extension for payloads: NCCL ends its ranges so ---- */
+
+static int payload_push(void *domain, const void *payloads, size_t n)
+{
+	(void)payloads;
+	(void)n;
+	return domain_push(domain, NULL);
+}
+
+static int payload_pop(void *domain, const void *payloads, size_t n)
+{
+	(void)payloads;
+	(void)n;
+	return domain_pop(domain);
+}
+
+static uint64_t payload_start(void *domain, const void *payloads, size_t n)
+{
+	(void)payloads;
+	(void)n;
+	return domain_start(domain, NULL);
+}
+
+static void payload_end(void *domain, uint64_t range, const void *payloads, size_t n)
+{
+	(void)payloads;
+	(void)n;
+	domain_end(domain, range);
+}
+
 /* ---- the tables ---- */
 
 static void *domain_string_ascii(void *domain, const char *s)
@@ -474,6 +541,14 @@ static const struct entry core2[] = {
 	{ 0, NULL },
 };
 
+static const struct entry with_payload[] = {
+	{ PUSH_WITH_PAYLOAD, (any_fn)payload_push },
+	{ POP_WITH_PAYLOAD, (any_fn)payload_pop },
+	{ START_WITH_PAYLOAD, (any_fn)payload_start },
+	{ END_WITH_PAYLOAD, (any_fn)payload_end },
+	{ 0, NULL },
+};
+
 static void replace(const struct export_callbacks *nvtx, int module, const struct entry *entries)
 {
 	any_fn **table = NULL;
@@ -500,5 +575,20 @@ int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t id))
 		return 0;
 	replace(nvtx, MODULE_CORE, core);
 	replace(nvtx, MODULE_CORE2, core2);
+	return 1;
+}
+
+__attribute__((visibility("default"))) int InitializeInjectionNvtxExtension(
+	const struct extension *extension);
+
+/* 1: NVTX uses what the table holds now; 0: nothing of this extension. */
+int InitializeInjectionNvtxExtension(const struct extension *extension)
+{
+	if (extension->size < sizeof(*extension) || extension->module != EXTENSION_PAYLOAD ||
+	    !extension->n_segments)
+		return 0;
+	for (const struct entry *e = with_payload; e->fn; e++)
+		if (e->id < extension->segments[0].n)
+			extension->segments[0].functions[e->id] = e->fn;
 	return 1;
 }

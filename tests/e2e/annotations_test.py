@@ -130,10 +130,20 @@ def check_python(p, child):
     if importlib.util.find_spec("nvtx"):
         assert len(found["job:nvtx range"]) > 3 and found["nvtx mark"], {n: len(v) for n, v in found.items()}
         assert {line for _, _, line in found["job:nvtx range"]} == {line for _, _, line in found["py train"]}
+        ranges = sorted(found["job:nvtx range"])
+        assert all(a[1] <= b[0] for a, b in zip(ranges, ranges[1:])), "ranges that have not ended"
+        check_ended_with(ranges, sorted(found["library:never popped"]), lambda outer, inner: 0 <= outer[1] - inner[1] < 0.5e9)
+        check_ended_with(ranges, sorted(found["popped with a payload"]), lambda outer, inner: outer[1] - inner[1] > 0.9e9)
         values = [s["value"] for s in event_stats(p, "job:nvtx range")]
         assert values == sorted(values), values
     else:
         print("     note: no package nvtx; tests/setup.sh installs it")
+
+
+def check_ended_with(outer, inner, holds):
+    """Each range of `outer` has one of `inner` within it, for which that holds, but for those that the window cuts."""
+    pairs = [(o, i) for o in outer for i in inner if o[0] <= i[0] < o[1]]
+    assert len(pairs) >= len(outer) - 1 and all(holds(o, i) for o, i in pairs[1:-1]), (len(outer), pairs[:3])
 
 
 def capture_from_python(c):
