@@ -31,7 +31,7 @@ export interface Row {
 }
 
 export const HOST_HEIGHT = 24, PLANE_HEIGHT = 20, LANE = 15, COUNTER_HEIGHT = 40, STRIP = 14;
-const OPEN_TRACKS = 48; // beyond them planes are closed at first
+const OPEN_TRACKS = 48; // planes behind so many are closed at first, and larger ones that are not the first
 const OPEN_LANES = 12, ALL_LANES = 256; // of a track, and of one that is opened whole
 
 export class Model {
@@ -57,11 +57,11 @@ export class Model {
     let begin = 0, end = doc.duration_ns * 1000, events = 0, tracks = 0;
     this.tracks.clear();
     for (const host of doc.hosts) for (const f of host.files) for (const plane of f.planes) {
-      tracks += plane.tracks.length;
       this.tracks.set(f.file, plane.first_track + plane.tracks.length);
-      const key = `p${f.file}.${plane.first_track}`; // what it is at first it stays, however many tracks it gets
-      if (!this.known.has(key) && tracks > OPEN_TRACKS && tracks > plane.tracks.length) this.initiallyClosed.add(key);
+      const key = `p${f.file}.${plane.first_track}`; // what it is at first it stays, however many tracks it gets: those before it have all of theirs
+      if (!this.known.has(key) && tracks && (tracks >= OPEN_TRACKS || plane.tracks.length > OPEN_TRACKS)) this.initiallyClosed.add(key);
       this.known.add(key);
+      tracks += plane.tracks.length;
       for (const t of plane.tracks) {
         events += t.counter ? 0 : t.events;
         if (t.events) {
