@@ -83,6 +83,8 @@ struct python_process {
 	int minor; /* of CPython 3.x */
 	char command[96];
 	int64_t ended_raw_ns; /* 0 = it runs */
+	int64_t first_raw_ns; /* its first sample; 0 = it has none yet */
+	uint32_t period_us; /* how often it is sampled now */
 	struct python_thread_name *threads;
 	size_t n_threads;
 };

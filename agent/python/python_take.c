@@ -27,6 +27,7 @@ void python_take_process(struct python *py, const struct python_sampled *sampled
 			  p->pid, p->minor, sampled->command);
 	}
 	memcpy(p->command, sampled->command, sizeof(p->command));
+	p->period_us = sampled->period_us;
 	if (sampled->has_ended && !p->ended_raw_ns)
 		p->ended_raw_ns = now_raw_ns();
 }
@@ -248,6 +249,8 @@ void python_take_sample(struct python *py, const struct handed *sample,
 
 	if (!p)
 		return;
+	if (!p->first_raw_ns)
+		p->first_raw_ns = sample->raw_ns;
 	last = find_last(py, p, &py->threads[p - py->processes], sample);
 	if (last) {
 		bytes.node = node_of(py, sample, frames, last->node);

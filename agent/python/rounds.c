@@ -85,12 +85,11 @@ static size_t keep_frames(struct python_rounds *r, const struct python_thread *t
 	return first;
 }
 
-/* The planned time until the process's next sample. */
-static uint32_t period_us(const struct python_rounds *r, const struct python_target *t)
+static uint32_t us_of_rounds(const struct python_rounds *r, uint32_t n)
 {
 	int64_t us = r->period_ns / NS_PER_US;
 
-	return us < UINT32_MAX / t->next_rounds ? (uint32_t)us * t->next_rounds : UINT32_MAX;
+	return !n || us < UINT32_MAX / n ? (uint32_t)us * n : UINT32_MAX;
 }
 
 static void keep_sample(struct python_rounds *r, const struct python_target *t,
@@ -98,7 +97,7 @@ static void keep_sample(struct python_rounds *r, const struct python_target *t,
 {
 	struct handed sample = { .serial = t->serial,
 				 .tid = thread->tid,
-				 .period_us = period_us(r, t),
+				 .period_us = us_of_rounds(r, t->next_rounds),
 				 .result = thread->result,
 				 .raw_ns = thread->raw_ns,
 				 .is_cut = thread->is_cut };
@@ -232,6 +231,7 @@ static void report_sampled(const struct python_rounds *r, struct buf *out)
 		struct python_sampled sampled = { .serial = t->serial,
 						  .pid = t->pid,
 						  .minor = t->interpreter.layout.minor,
+						  .period_us = us_of_rounds(r, t->every_rounds),
 						  .has_ended = t->has_ended,
 						  .is_crowded = t->is_crowded };
 

@@ -64,6 +64,7 @@ struct python_target {
 	bool is_crowded;
 	uint64_t left_out;
 	uint32_t next_rounds; /* in how many rounds it is sampled again; 0 = it never was */
+	uint32_t every_rounds; /* how often it is sampled, by what its samples cost */
 };
 
 struct python_targets;

@@ -46,9 +46,20 @@ void python_turn_end(struct python_turn *t, int64_t cpu_ns)
 	t->credit_ns -= cpu_ns;
 }
 
-uint32_t python_turn_rounds(const struct python_turn *t, int64_t part_ns)
+/* Rounds until parts make up for so much. */
+static uint32_t rounds_for(int64_t cpu_ns, int64_t part_ns)
 {
-	int64_t debt = -t->credit_ns, n = debt > 0 ? (debt - 1) / part_ns + 1 : 1;
+	int64_t n = cpu_ns > 0 ? (cpu_ns - 1) / part_ns + 1 : 1;
 
 	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
+uint32_t python_turn_every(const struct python_turn *t, int64_t part_ns)
+{
+	return rounds_for(t->cost_ns, part_ns);
+}
+
+uint32_t python_turn_rounds(const struct python_turn *t, int64_t part_ns)
+{
+	return rounds_for(-t->credit_ns, part_ns);
 }

@@ -28,6 +28,9 @@ bool python_turn_begin(struct python_turn *t, int64_t part_ns);
 /* It was sampled, which took so much CPU time. */
 void python_turn_end(struct python_turn *t, int64_t cpu_ns);
 
+/* How often it has a turn: once in so many rounds, by what its samples cost. */
+uint32_t python_turn_every(const struct python_turn *t, int64_t part_ns);
+
 /* In how many rounds its next turn is; at least 1. */
 uint32_t python_turn_rounds(const struct python_turn *t, int64_t part_ns);
 

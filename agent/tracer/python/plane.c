@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "agent/pods/pod_view.h"
 #include "agent/python/walk.h"
@@ -165,6 +166,36 @@ static void begin_plane(const struct python_process *p, const struct python_samp
 	counts->torn += torn;
 }
 
+static int by_process(const void *a, const void *b)
+{
+	const struct python_sample *x = a, *y = b;
+
+	return (x->process > y->process) - (x->process < y->process);
+}
+
+static void count_unsampled(const struct python_cut *cut, const struct python_window *window,
+			    struct python_plane_counts *counts)
+{
+	int64_t window_us = (window->t1_raw_ns - window->t0_raw_ns) / NS_PER_US;
+	int64_t rare_us = window_us > PYTHON_RARE_US ? window_us : PYTHON_RARE_US;
+
+	for (size_t i = 0; i < cut->n_processes; i++) {
+		const struct python_process *p = &cut->processes[i];
+		const struct python_sample key = { .process = p->serial };
+		bool ran = p->first_raw_ns && p->first_raw_ns < window->t0_raw_ns &&
+			   (!p->ended_raw_ns || p->ended_raw_ns > window->t1_raw_ns);
+
+		if (!ran || p->period_us < rare_us || pod_view_hides(window->pods, p->pid))
+			continue;
+		if (cut->n_samples &&
+		    bsearch(&key, cut->samples, cut->n_samples, sizeof(key), by_process))
+			continue;
+		counts->unsampled++;
+		counts->unsampled_pid = p->pid;
+		counts->unsampled_period_us = p->period_us;
+	}
+}
+
 void python_planes_build(const struct python_cut *cut, const struct python_window *window,
 			 struct xs_builder *b, struct python_plane_counts *counts)
 {
@@ -174,6 +205,7 @@ void python_planes_build(const struct python_cut *cut, const struct python_windo
 	size_t n;
 
 	*counts = (struct python_plane_counts){ 0 };
+	count_unsampled(cut, window, counts);
 	for (size_t i = 0; i < cut->n_samples; i += n) {
 		const struct python_sample *v = &cut->samples[i];
 		size_t left = cut->n_samples - i, of_process = 0;

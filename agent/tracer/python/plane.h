@@ -20,8 +20,16 @@ struct python_window {
 	struct pod_view *pods; /* processes whose pod opted out get no plane; NULL = none did */
 };
 
+/* A process that needs more than its share of CPU time is sampled less often, so a short window may have no sample of it. As often as
+ * that is usual. */
+#define PYTHON_RARE_US 100000
+
 struct python_plane_counts {
 	uint64_t samples, torn;
+	/* processes without a sample in the window, which are sampled less often than PYTHON_RARE_US and once in such a window; the last of
+	 * them */
+	size_t unsampled;
+	uint32_t unsampled_pid, unsampled_period_us;
 };
 
 /* On a worker, after python_cut_load(). */

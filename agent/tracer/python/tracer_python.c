@@ -222,6 +222,17 @@ static void job_free(struct job *j)
 	free(j);
 }
 
+static void note_unsampled(struct tracer_run *run, const struct python_plane_counts *counts)
+{
+	if (counts->unsampled && run->result == RUN_OK)
+		tracer_run_set_result(
+			run, RUN_DEGRADED, REASON_WINDOW_CUT,
+			"%zu Python processes have no sample in the window: with its threads, pid "
+			"%u is sampled every %.1f s; make the window longer",
+			counts->unsampled, counts->unsampled_pid,
+			counts->unsampled_period_us / 1e6);
+}
+
 static void on_built(void *arg)
 {
 	struct job *j = arg;
@@ -235,6 +246,7 @@ static void on_built(void *arg)
 		j->bytes = (struct buf)BUF_INIT;
 		run->lost += j->unread;
 		run->arg = NULL;
+		note_unsampled(run, &j->counts);
 		if (j->counts.torn && !run->detail[0])
 			snprintf(run->detail, sizeof(run->detail),
 				 "%llu of %llu samples are left out: the stack changed while it "
