@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/file.h"
 
 #include "base/now.h"
 #include "tests/lib/check.h"
@@ -16,6 +22,17 @@ const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
 	return "leak:libnng\n";
+}
+
+static atomic_int n_checks;
+
+/* nng's calls, too: its library takes the program's. Only the socket's check of itself connects on another
+ * thread. */
+int connect(int fd, const struct sockaddr *address, socklen_t len)
+{
+	if (gettid() != getpid())
+		atomic_fetch_add(&n_checks, 1);
+	return (int)syscall(SYS_connect, fd, address, len);
 }
 
 /* Clients that hang up in the middle of nng's greeting stop nng 1.5.2 from accepting; the socket
@@ -34,6 +51,45 @@ static void test_hang_up_at_once(struct state *s)
 	} while (a.rc == ERR_CLOSED);
 	CHECK_OK(a.rc, a.e);
 	free(a.reply);
+}
+
+static size_t count_lines(int log, const char *with)
+{
+	struct buf text = BUF_INIT;
+	char path[32];
+	size_t n = 0;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", log);
+	CHECK(!file_load(path, 1 << 20, &text, NULL));
+	for (const char *at = buf_str(&text); (at = strstr(at, with)); at++)
+		n++;
+	buf_release(&text);
+	return n;
+}
+
+/* Clients that do so for ever cost a check and a line after longer and longer gaps: checks after 1, 2, 4, 8 and
+ * 16 s, lines after 1, 4 and 10 s. */
+static void test_hang_up_for_ever(struct state *s)
+{
+	int log = memfd_create("log", MFD_CLOEXEC), before = dup(STDERR_FILENO);
+	int64_t end_ns = now_mono_ns() + 15 * NS_PER_S;
+
+	CHECK(log >= 0 && before >= 0);
+	fflush(stderr);
+	dup2(log, STDERR_FILENO);
+	atomic_store(&n_checks, 0);
+	while (now_mono_ns() < end_ns) {
+		close(local_fix_socket(s->path, false));
+		run_for(s->loop, 150 * NS_PER_MS);
+	}
+	fflush(stderr);
+	dup2(before, STDERR_FILENO);
+	close(before);
+	CHECK(atomic_load(&n_checks) >= 1 && atomic_load(&n_checks) <= 5);
+	CHECK(count_lines(log, "NET-UNIDENTIFIED") >= 1 &&
+	      count_lines(log, "NET-UNIDENTIFIED") <= 3);
+	CHECK(count_lines(log, "LOCAL-REOPENED") <= 3);
+	close(log);
 }
 
 /* The other side hangs up; true however much it says before. */
@@ -85,6 +141,7 @@ int main(void)
 	test_second_socket(&s);
 	test_garbage(&s);
 	test_hang_up_at_once(&s);
+	test_hang_up_for_ever(&s);
 	local_fix_stop(&s);
 	return 0;
 }
