@@ -268,11 +268,22 @@ static void write_columns(const struct tile *tile, const uint32_t *ends, struct 
 	write_busy(tile, out);
 }
 
+#define HIGH_BITS UINT64_C(0x8080808080808080)
+
+/* Eight characters at once: the lowest bit that is set is of the first that differs, or is not ASCII. */
 static size_t shared_ascii(const char *a, size_t a_len, const char *b, size_t b_len)
 {
-	size_t n = 0;
+	size_t most = a_len < b_len ? a_len : b_len, n = 0;
+	uint64_t x, y, odd;
 
-	while (n < a_len && n < b_len && a[n] == b[n] && !((uint8_t)a[n] & 0x80))
+	for (; most - n >= sizeof(x); n += sizeof(x)) {
+		memcpy(&x, a + n, sizeof(x));
+		memcpy(&y, b + n, sizeof(y));
+		odd = (x ^ y) | (x & HIGH_BITS);
+		if (odd)
+			return n + (size_t)__builtin_ctzll(odd) / 8;
+	}
+	while (n < most && a[n] == b[n] && !((uint8_t)a[n] & 0x80))
 		n++;
 	return n;
 }
