@@ -2,6 +2,7 @@
 #include "net/datagram.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/sockios.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -205,10 +206,61 @@ void datagram_accept_files(struct datagram *d)
 	d->accepts_files = true;
 }
 
-void datagram_reply(struct datagram *d, const void *addr, size_t addr_len, const void *data,
+/* A descriptor of the sender's socket in this one's folder; -1 = none. A sender names any path, and may put a link there later: to look it up
+ * might never end. So its folders are not looked at, no link is followed, and only a socket of the sender's user is taken. */
+static int open_sender(const struct datagram *d, const char *path, uint32_t uid)
+{
+	const char *slash = d->path ? strrchr(d->path, '/') : NULL;
+	const char *name = strrchr(path, '/');
+	char own[2 * sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+	struct statx st;
+	int fd;
+
+	if (!slash || !name)
+		return -1;
+	snprintf(own, sizeof(own), "%.*s%s", (int)(slash - d->path), d->path, name);
+	fd = open(own, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	if (!statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_UID, &st) &&
+	    S_ISSOCK(st.stx_mode) && st.stx_uid == uid)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* False: it is not sent. */
+static bool send_to(const struct datagram *d, int fd, const struct datagram_from *from,
+		    const void *data, size_t len)
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	socklen_t to_len = (socklen_t)from->addr_len;
+	char path[sizeof(to.sun_path) + 1] = "";
+	int sender = -1;
+	bool sent;
+
+	if (from->addr_len <= offsetof(struct sockaddr_un, sun_path) || from->addr_len > sizeof(to))
+		return false;
+	memcpy(&to, from->addr, from->addr_len);
+	if (to.sun_path[0]) {
+		memcpy(path, to.sun_path, from->addr_len - offsetof(struct sockaddr_un, sun_path));
+		sender = open_sender(d, path, from->uid);
+		if (sender < 0)
+			return false;
+		snprintf(to.sun_path, sizeof(to.sun_path), "/proc/self/fd/%d", sender);
+		to_len = sizeof(to);
+	}
+	sent = sendto(fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&to, to_len) >=
+	       0;
+	if (sender >= 0)
+		close(sender);
+	return sent;
+}
+
+void datagram_reply(struct datagram *d, const struct datagram_from *from, const void *data,
 		    size_t len)
 {
-	(void)!sendto(d->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL, addr, (socklen_t)addr_len);
+	(void)send_to(d, d->fd, from, data, len);
 }
 
 /* The kernel gives an abstract name; a file's is needed for a moment only. */
@@ -228,17 +280,16 @@ static int bind_answer(int fd, const struct datagram *d)
 	return rc;
 }
 
-int datagram_answer(struct datagram *d, const void *addr, size_t addr_len, const void *data,
+int datagram_answer(struct datagram *d, const struct datagram_from *from, const void *data,
 		    size_t len)
 {
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	if (fd >= 0 && !bind_answer(fd, d) &&
-	    sendto(fd, data, len, MSG_NOSIGNAL, addr, (socklen_t)addr_len) >= 0)
+	if (fd >= 0 && !bind_answer(fd, d) && send_to(d, fd, from, data, len))
 		return fd;
 	if (fd >= 0)
 		close(fd);
-	datagram_reply(d, addr, addr_len, data, len);
+	datagram_reply(d, from, data, len);
 	return -1;
 }
 

@@ -17,7 +17,7 @@ struct loop;
 struct datagram;
 
 struct datagram_from {
-	const void *addr; /* for datagram_reply(); its bytes may be copied */
+	const void *addr; /* its bytes may be copied */
 	size_t addr_len;
 	int64_t pid; /* in this process's PID namespace; 0 = not visible from here */
 	uint32_t uid;
@@ -43,14 +43,15 @@ void datagram_free(struct datagram *d); /* NULL is fine; not from inside fn */
  * let only trusted processes reach the socket. */
 void datagram_accept_files(struct datagram *d);
 
-/* Best effort: a receiver whose queue is full, or that is gone, gets nothing. */
-void datagram_reply(struct datagram *d, const void *addr, size_t addr_len, const void *data,
+/* Best effort: a sender whose queue is full, or that is gone, gets nothing. One whose address is a path is looked for in the folder of the
+ * socket that listens, and nowhere else. */
+void datagram_reply(struct datagram *d, const struct datagram_from *from, const void *data,
 		    size_t len);
 
 /* The same from a socket of its own, which is returned, so that datagram_is_read() tells whether the receiver has taken the
  * answer. The caller closes it; that takes nothing back. It is named as the socket that listens, abstract or in the same
  * folder. -1: there is none, and datagram_reply() was called. */
-int datagram_answer(struct datagram *d, const void *addr, size_t addr_len, const void *data,
+int datagram_answer(struct datagram *d, const struct datagram_from *from, const void *data,
 		    size_t len);
 bool datagram_is_read(int fd);
 

@@ -200,6 +200,52 @@ def test_pytorch():
             subprocess.run(["umount", "-l", folder], check=True)
 
 
+ASK_AT = '''
+import os, socket, struct, sys
+at, becomes, folder = sys.argv[1:]
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(at)
+if becomes:
+    at = os.path.dirname(at) if folder not in at else at
+    os.rename(at, at + ".old")
+    os.symlink(becomes, at)
+s.settimeout(2)
+body = struct.pack("<iiqi", 3, 1, 0, os.getpid())
+s.sendto(struct.pack("<Q32s", len(body), b"req") + body, folder + "/dynolog")
+try: print("answered", len(s.recv(4096)))
+except OSError as e: print("not answered")
+'''
+
+
+def test_addresses():
+    """The address of a process that asks lies on the file system that does not answer: it is not looked at. One in the agent's folder is
+    answered, if it is a socket of that user."""
+    with Cluster() as c:
+        for name, mode in ("hung", 0o755), ("torch", 0o1777), ("other", 0o1777):
+            (c.dir / name).mkdir()
+            (c.dir / name).chmod(mode)
+        c.dir.chmod(0o711)
+        c.aggregator()
+        server = c.start("burst-server", [sys.executable, HERE / "hung_fs.py", PYTHON, c.dir / "hung"])
+        wait_until("the mount", lambda: "mounted" in c.log("burst-server"))
+        try:
+            agent = c.agent("host-a", "--pytorch-socket=", f"--pytorch-dir={c.dir}/torch")
+            c.wait_hosts(1)
+            server.send_signal(signal.SIGUSR1)
+            (c.dir / "other/moved").mkdir()
+            (c.dir / "other/moved").chmod(0o777)
+            (c.dir / "other").chmod(0o777)
+            for i, (at, becomes, said) in enumerate((("torch/a", "", "answered 40"), ("torch/b", c.dir / "hung/b", "not answered"),
+                                                     ("torch/c", c.dir / "torch/dynolog", "not answered"),
+                                                     ("other/moved/d", c.dir / "hung", "not answered"), ("torch/e", "", "answered 40"))):
+                p = c.start(f"burst-job-{i}", as_user(PYTHON, "-c", ASK_AT, c.dir / at, becomes, c.dir / "torch"))
+                assert p.wait(20 * SLOW) == 0 and c.log(f"burst-job-{i}").strip() == said, (at, c.log(f"burst-job-{i}"))
+            end(c, agent)
+        finally:
+            c.kill("burst-server")
+            subprocess.run(["umount", "-l", c.dir / "hung"], check=True)
+
+
 def test_python_programs():
     """Their files are read, too, to find where their stacks are."""
     with Cluster() as c, hung_jobs(c, 1, PYTHON, "python3", lambda prog: [prog, "-c", SPIN.format("unlucky")],
@@ -261,5 +307,5 @@ if os.geteuid() or not os.path.exists("/dev/fuse"):
     print("skip: needs root and FUSE")
     sys.exit(77)
 own_processes()
-main(test_pytorch, test_others_keep_their_names, test_names_come_back, test_slow_answers, test_python_programs,
+main(test_pytorch, test_addresses, test_others_keep_their_names, test_names_come_back, test_slow_answers, test_python_programs,
      test_memory_that_only_the_agent_reads, test_memory_that_its_program_reads)

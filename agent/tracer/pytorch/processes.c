@@ -210,13 +210,11 @@ static void answer(struct pytorch_processes *ps, struct socket *s, const struct 
 	if (!ps->reply.len)
 		return;
 	if (!p) {
-		datagram_reply(s->datagram, from->addr, from->addr_len, ps->reply.data,
-			       ps->reply.len);
+		datagram_reply(s->datagram, from, ps->reply.data, ps->reply.len);
 		return;
 	}
 	close_answer(p);
-	p->answer_fd = datagram_answer(s->datagram, from->addr, from->addr_len, ps->reply.data,
-				       ps->reply.len);
+	p->answer_fd = datagram_answer(s->datagram, from, ps->reply.data, ps->reply.len);
 	if (!loop_timer_armed(&ps->look))
 		loop_timer_in(ps->loop, &ps->look, PYTORCH_TAKEN_IN_NS, look_at_answers, ps);
 }
