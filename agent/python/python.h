@@ -84,7 +84,7 @@ struct python_process {
 	char command[96];
 	int64_t ended_raw_ns; /* 0 = it runs */
 	int64_t first_raw_ns; /* its first sample; 0 = it has none yet */
-	uint32_t period_us; /* how often it is sampled now */
+	uint32_t rare_us; /* how often it is sampled now, if less often than asked for; else 0 */
 	struct python_thread_name *threads;
 	size_t n_threads;
 };

@@ -27,7 +27,7 @@ void python_take_process(struct python *py, const struct python_sampled *sampled
 			  p->pid, p->minor, sampled->command);
 	}
 	memcpy(p->command, sampled->command, sizeof(p->command));
-	p->period_us = sampled->period_us;
+	p->rare_us = sampled->period_us;
 	if (sampled->has_ended && !p->ended_raw_ns)
 		p->ended_raw_ns = now_raw_ns();
 }

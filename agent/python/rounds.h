@@ -47,7 +47,7 @@ struct python_stop {
 struct python_sampled {
 	uint32_t serial, pid;
 	int32_t minor; /* of CPython 3.x */
-	uint32_t period_us; /* how often it is sampled */
+	uint32_t period_us; /* how often it is sampled, if that is less often than asked for */
 	bool has_ended;
 	bool is_crowded; /* it has more threads than are sampled */
 	char command[96];

@@ -427,7 +427,7 @@ void python_targets_sample(struct python_targets *ts, int64_t budget_ns)
 		struct python_target *t = ts->v[i];
 		int64_t before_ns = cpu_ns;
 
-		t->every_rounds = python_turn_every(&t->turn, part_ns);
+		t->every_rounds = python_turn_every(&t->turn, t->threads.n, part_ns);
 		t->is_sampled = !t->has_ended && python_turn_begin(&t->turn, part_ns);
 		if (!t->is_sampled)
 			continue;

@@ -223,6 +223,27 @@ def test_short_window():
         assert not all(is_shown(0.05) for _ in range(8)), "every window has a sample"
 
 
+def test_asked_rarely():
+    """Programs that are sampled as rarely as was asked for, or not at all, and one that has just begun, are no reason."""
+    with Cluster() as c:
+        c.aggregator()
+        c.agent("host-a", "--tracers", "python", "--python-hz", "0")
+        c.wait_hosts(1)
+        for i in range(3):
+            start_job(c, f"job-{i}", PYTHONS[0][1:])
+
+        def count(command, *flags):
+            code, doc = c.tutti(*command, "--tracer", "python", "--json", *flags)
+            [host] = doc["hosts"]
+            assert (code, host["state"]) == (0, "complete"), host
+            space = xspace.load(c.logdir / "plugins" / "profile" / doc["session"] / host["file"])
+            return sum(" python [" in p.name for p in space.planes)
+        wait_until("all", lambda: count(("capture", "--duration", "1s")) >= 3, 60)
+        for _ in range(3):
+            count(("capture", "--duration", "500ms"), "--set", "python.hz=1")
+        count(("snapshot", "--last", "300ms"))
+
+
 def test_exec():
     """A program that becomes another one of the same interpreter, which may lie at the same addresses."""
     with Cluster() as c:
@@ -264,4 +285,4 @@ def test_no_permission():
 
 own_processes()  # all Python programs of a machine share what sampling may take
 assert subprocess.run([BIN / "tutti-agent", "--help"], capture_output=True, text=True).stdout.count("--python-hz") == 1
-main(test_timeline, test_stopped, test_roots, test_crowd, test_too_many_threads, test_short_window, test_exec, test_no_permission)
+main(test_timeline, test_stopped, test_roots, test_crowd, test_too_many_threads, test_short_window, test_asked_rarely, test_exec, test_no_permission)

@@ -177,7 +177,7 @@ static void count_unsampled(const struct python_cut *cut, const struct python_wi
 			    struct python_plane_counts *counts)
 {
 	int64_t window_us = (window->t1_raw_ns - window->t0_raw_ns) / NS_PER_US;
-	int64_t rare_us = window_us > PYTHON_RARE_US ? window_us : PYTHON_RARE_US;
+	int64_t least_us = window_us > PYTHON_RARE_US ? window_us : PYTHON_RARE_US;
 
 	for (size_t i = 0; i < cut->n_processes; i++) {
 		const struct python_process *p = &cut->processes[i];
@@ -185,14 +185,14 @@ static void count_unsampled(const struct python_cut *cut, const struct python_wi
 		bool ran = p->first_raw_ns && p->first_raw_ns < window->t0_raw_ns &&
 			   (!p->ended_raw_ns || p->ended_raw_ns > window->t1_raw_ns);
 
-		if (!ran || p->period_us < rare_us || pod_view_hides(window->pods, p->pid))
+		if (!ran || p->rare_us < least_us || pod_view_hides(window->pods, p->pid))
 			continue;
 		if (cut->n_samples &&
 		    bsearch(&key, cut->samples, cut->n_samples, sizeof(key), by_process))
 			continue;
 		counts->unsampled++;
 		counts->unsampled_pid = p->pid;
-		counts->unsampled_period_us = p->period_us;
+		counts->unsampled_rare_us = p->rare_us;
 	}
 }
 

@@ -29,7 +29,7 @@ struct python_plane_counts {
 	/* processes without a sample in the window, which are sampled less often than PYTHON_RARE_US and once in such a window; the last of
 	 * them */
 	size_t unsampled;
-	uint32_t unsampled_pid, unsampled_period_us;
+	uint32_t unsampled_pid, unsampled_rare_us;
 };
 
 /* On a worker, after python_cut_load(). */

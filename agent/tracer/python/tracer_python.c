@@ -227,10 +227,9 @@ static void note_unsampled(struct tracer_run *run, const struct python_plane_cou
 	if (counts->unsampled && run->result == RUN_OK)
 		tracer_run_set_result(
 			run, RUN_DEGRADED, REASON_WINDOW_CUT,
-			"%zu Python processes have no sample in the window: with its threads, pid "
-			"%u is sampled every %.1f s; make the window longer",
-			counts->unsampled, counts->unsampled_pid,
-			counts->unsampled_period_us / 1e6);
+			"%zu Python processes have no sample in the window: pid %u is sampled "
+			"every %.1f s, as its samples cost much; make the window longer",
+			counts->unsampled, counts->unsampled_pid, counts->unsampled_rare_us / 1e6);
 }
 
 static void on_built(void *arg)

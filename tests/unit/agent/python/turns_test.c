@@ -104,6 +104,20 @@ static void the_next_turn_is_known(void)
 	CHECK(python_turn_begin(&t, PYTHON_PART_ALL));
 }
 
+/* The first sample costs what no later one does: the second one says what is usual. */
+static void the_first_sample_is_no_measure(void)
+{
+	struct python_turn t = { 0 };
+
+	python_turn_end(&t, 20 * MS);
+	CHECK_EQ(python_turn_every(&t, 1, 100 * US), 0);
+	CHECK_EQ(python_turn_every(&t, 1000, 100 * US), 200);
+	python_turn_end(&t, 40 * US);
+	CHECK_EQ(python_turn_every(&t, 1, 100 * US), 0);
+	python_turn_end(&t, 840 * US);
+	CHECK_EQ(python_turn_every(&t, 1, 100 * US), 3);
+}
+
 int main(void)
 {
 	there_is_enough_for_all();
@@ -113,5 +127,6 @@ int main(void)
 	one_that_needs_now_much_now_nothing_keeps_to_its_part();
 	equal_processes_have_equal_turns();
 	the_next_turn_is_known();
+	the_first_sample_is_no_measure();
 	return 0;
 }
