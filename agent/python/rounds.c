@@ -185,10 +185,25 @@ static void make_round(struct python_rounds *r)
 		r->next_mono_ns = now + r->period_ns / 2;
 }
 
+/* While new processes are examined, which takes seconds where many begin or CPUs are busy. */
+static void make_due_round(void *arg)
+{
+	struct python_rounds *r = arg;
+
+	if (!r->hz || now_mono_ns() < r->next_mono_ns ||
+	    atomic_load_explicit(&r->board->end, memory_order_relaxed))
+		return;
+	r->cpu_ns = now_thread_cpu_ns();
+	make_round(r);
+}
+
 static void make_rounds(struct python_rounds *r)
 {
 	int64_t until = r->next_mono_ns + BATCH_NS;
 
+	if (r->next_mono_ns > now_mono_ns() + PERIOD_LONG_NS)
+		return; /* one was made in the scan */
+	now_sleep_until_mono(r->next_mono_ns);
 	r->cpu_ns = now_thread_cpu_ns();
 	make_round(r);
 	while (r->period_ns <= PERIOD_LONG_NS && r->next_mono_ns < until) {
@@ -212,7 +227,7 @@ static void scan(struct python_rounds *r, const struct python_order *o, struct r
 		memcpy(&e, bytes, sizeof(e));
 		python_targets_expect(r->targets, e.pid, e.serial);
 	}
-	python_targets_scan(r->targets, pids, o->n_pids, o->last_serial);
+	python_targets_scan(r->targets, pids, o->n_pids, o->last_serial, make_due_round, r);
 }
 
 /* All functions have other numbers from now on. */
@@ -292,10 +307,10 @@ void python_rounds_make(struct python_rounds *r, const void *order, size_t len, 
 	if (o.must_renew)
 		python_targets_renew(r->targets);
 	head.has_scanned = o.must_scan;
-	if (o.must_scan)
-		scan(r, &o, &in);
 	r->hz = o.hz;
 	r->next_mono_ns = o.next_mono_ns;
+	if (o.must_scan)
+		scan(r, &o, &in);
 	make_rounds(r);
 	atomic_store_explicit(&r->board->reading, 0, memory_order_relaxed);
 	head.cpu_ns = now_thread_cpu_ns() - began_cpu_ns;

@@ -84,9 +84,9 @@ void python_targets_show(struct python_targets *ts, _Atomic uint32_t *pid);
 void python_targets_expect(struct python_targets *ts, uint32_t pid, uint32_t serial);
 
 /* Looks among n processes, an array of uint32_t, for those that began; forgets all that are not among them, and those that ended. New ones
- * get numbers above last_serial. */
+ * get numbers above last_serial. `between` is called after each of the n, and may sample. */
 void python_targets_scan(struct python_targets *ts, const void *pids, size_t n,
-			 uint32_t last_serial);
+			 uint32_t last_serial, void (*between)(void *arg), void *arg);
 
 /* A round, of so much CPU time in the mean: samples each thread once, of all processes whose turn it is. */
 void python_targets_sample(struct python_targets *ts, int64_t budget_ns);

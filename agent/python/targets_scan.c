@@ -228,7 +228,7 @@ static void forget_known(struct python_targets *ts)
 }
 
 void python_targets_scan(struct python_targets *ts, const void *pids, size_t n,
-			 uint32_t last_serial)
+			 uint32_t last_serial, void (*between)(void *arg), void *arg)
 {
 	uint32_t pid;
 
@@ -240,6 +240,7 @@ void python_targets_scan(struct python_targets *ts, const void *pids, size_t n,
 	for (size_t i = 0; i < n; i++) {
 		memcpy(&pid, (const uint8_t *)pids + i * sizeof(pid), sizeof(pid));
 		visit(ts, pid);
+		between(arg);
 	}
 	ts->unread.is_own_only = ts->may_not && !ts->may_read;
 	forget_targets(ts);
