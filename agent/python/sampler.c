@@ -25,6 +25,7 @@
 /* Rounds take a quarter of a second: sooner it is not looked at whether they hang. */
 #define FIRST_LOOK_MS 400
 #define PIDS_MAX      65536
+#define REPORT_MAX    (256U << 20) /* bytes: far beyond what rounds of 512 processes bring */
 
 struct python_sampler {
 	struct python_functions *functions;
@@ -298,6 +299,8 @@ static int exchange(struct python_sampler *s, struct err *e)
 	rc = receive(s, &len, sizeof(len), FIRST_LOOK_MS, e);
 	if (rc)
 		return rc;
+	if (len < sizeof(struct python_report) || len > REPORT_MAX)
+		return err_set(e, ERR_CLOSED, "it reports %llu bytes", (unsigned long long)len);
 	buf_reserve(&s->report, len);
 	rc = receive(s, s->report.data, len, SAMPLER_LOOK_MS, e);
 	s->report.len = rc ? 0 : len;
@@ -374,6 +377,19 @@ static void explain_alone(struct python_sampler *s)
 		 s->one_alone);
 }
 
+/* All texts end. */
+static void end_texts(struct python_brought *b)
+{
+	struct python_unread *u = &b->head.unread;
+
+	u->denied_why[sizeof(u->denied_why) - 1] = '\0';
+	u->unsupported_why[sizeof(u->unsupported_why) - 1] = '\0';
+	for (size_t i = 0; i < b->head.n_sampled; i++)
+		b->sampled[i].command[sizeof(b->sampled[i].command) - 1] = '\0';
+	for (size_t i = 0; i < b->head.n_samples; i++)
+		b->samples[i].name[sizeof(b->samples[i].name) - 1] = '\0';
+}
+
 /* What a hostile program made of that process is not trusted. */
 static void take_report(struct python_sampler *s)
 {
@@ -390,6 +406,9 @@ static void take_report(struct python_sampler *s)
 	take_list(&in, &b->head.n_samples, sizeof(*b->samples), &b->samples, &s->cap_samples);
 	take_list(&in, &b->head.n_frames, sizeof(*b->frames), &b->frames, &s->cap_frames);
 	take_functions(s, &in, b->head.n_functions);
+	if (b->head.n_sampled > PYTHON_TARGETS_MAX)
+		b->head.n_sampled = PYTHON_TARGETS_MAX;
+	end_texts(b);
 	for (size_t i = 0; i < b->head.n_frames; i++)
 		b->frames[i].function = number_of(s, b->frames[i].function);
 	for (size_t i = 0; i < b->head.n_samples; i++)

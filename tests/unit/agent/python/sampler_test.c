@@ -142,6 +142,76 @@ static void a_stop_ends_the_wait(struct file_keeper *keeper)
 	bed_free(&b);
 }
 
+/* A maker that a program took over: what it reports, again and again. */
+static struct {
+	uint64_t len;
+	struct python_report head;
+	struct python_sampled sampled;
+	struct handed sample;
+} lie;
+
+static void tell_lies(int fd, void *shared)
+{
+	struct python_order o;
+	uint64_t len;
+
+	(void)shared;
+	while (read(fd, &len, sizeof(len)) > 0 && read(fd, &o, sizeof(o)) > 0) {
+		for (uint8_t rest[65536]; len > sizeof(o);) {
+			size_t left = len - sizeof(o);
+			ssize_t n = read(fd, rest, left < sizeof(rest) ? left : sizeof(rest));
+
+			if (n <= 0)
+				return;
+			len -= (uint64_t)n;
+		}
+		if (write(fd, &lie, sizeof(lie)) < 0)
+			return;
+	}
+}
+
+static const struct python_brought *hear(struct bed *b, struct file_keeper **keeper)
+{
+	static const struct file_helper liar = { .name = "liar",
+						 .serve = tell_lies,
+						 .shared_bytes = sizeof(struct python_board) };
+	struct err e;
+
+	CHECK_OK(file_keeper_start(keeper, &liar, &e), e);
+	*b = (struct bed){ .keeper = *keeper, .functions = python_functions_new() };
+	b->sampler = python_sampler_new(b->functions, *keeper);
+	return run(b, true);
+}
+
+/* It is given up, or what it says is no harm. */
+static void what_a_maker_says_is_not_trusted(void)
+{
+	static const uint64_t lengths[] = { 0, sizeof(lie.head) - 1, (256U << 20) + 1,
+					    UINT64_MAX / 2, UINT64_MAX };
+	struct file_keeper *keeper;
+	const struct python_brought *brought;
+	struct bed b;
+
+	memset(&lie, 'x', sizeof(lie));
+	for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
+		lie.len = lengths[i];
+		CHECK(hear(&b, &keeper)->is_lost);
+		bed_free(&b);
+		file_keeper_free(keeper);
+	}
+	lie.len = sizeof(lie) - sizeof(lie.len);
+	lie.head.is_anew = true;
+	lie.head.n_sampled = lie.head.n_samples = 1;
+	brought = hear(&b, &keeper);
+	CHECK(!brought->is_lost && brought->head.n_sampled == 1 && brought->head.n_samples == 1);
+	CHECK(!brought->head.n_frames && brought->samples[0].result == PYTHON_RESULT_TORN);
+	CHECK_EQ(strlen(brought->sampled[0].command), sizeof(lie.sampled.command) - 1);
+	CHECK_EQ(strlen(brought->samples[0].name), sizeof(lie.sample.name) - 1);
+	CHECK_EQ(strlen(brought->head.unread.denied_why), sizeof(lie.head.unread.denied_why) - 1);
+	bed_free(&b);
+	file_keeper_free(keeper);
+}
+
 /* Without such processes it is the same. */
 static void here(void)
 {
@@ -165,6 +235,7 @@ int main(void)
 	CHECK(python_helper_usage(keeper).cpu_ns > 0);
 	CHECK(python_helper_usage(keeper).resident_bytes > 0);
 	file_keeper_free(keeper);
+	what_a_maker_says_is_not_trusted();
 	here();
 	return 0;
 }
