@@ -445,11 +445,14 @@ static void lose_rounds(struct python_sampler *s, int64_t next_mono_ns)
 	head->n_samples = head->n_frames = head->n_functions = 0;
 }
 
+/* Nobody knows what else there is: it is never said that nothing is missing. */
 static void explain_none(struct python_sampler *s, const char *why)
 {
 	struct python_unread *u = &s->brought.head.unread;
 
-	u->unsupported = s->brought.head.n_sampled;
+	u->unsupported = s->brought.head.n_sampled + s->n_alone;
+	if (!u->unsupported)
+		u->unsupported = 1;
 	snprintf(u->unsupported_why, sizeof(u->unsupported_why), "%.190s", why);
 }
 

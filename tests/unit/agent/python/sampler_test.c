@@ -196,6 +196,9 @@ static void what_a_maker_says_is_not_trusted(void)
 	for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
 		lie.len = lengths[i];
 		CHECK(hear(&b, &keeper)->is_lost);
+		brought = run(&b, false); /* not at once again, and that is said */
+		CHECK(brought->is_lost && brought->head.unread.unsupported);
+		CHECK(strstr(brought->head.unread.unsupported_why, "too many readers"));
 		bed_free(&b);
 		file_keeper_free(keeper);
 	}
