@@ -445,7 +445,7 @@ static void lose_rounds(struct python_sampler *s, int64_t next_mono_ns)
 	head->n_samples = head->n_frames = head->n_functions = 0;
 }
 
-/* Nobody knows what else there is: it is never said that nothing is missing. */
+/* There may be more that is not known: never is it said that nothing is missing. */
 static void explain_none(struct python_sampler *s, const char *why)
 {
 	struct python_unread *u = &s->brought.head.unread;

@@ -222,14 +222,21 @@ static void job_free(struct job *j)
 	free(j);
 }
 
+/* As note_unread(). */
 static void note_unsampled(struct tracer_run *run, const struct python_plane_counts *counts)
 {
-	if (counts->unsampled && run->result == RUN_OK)
-		tracer_run_set_result(
-			run, RUN_DEGRADED, REASON_WINDOW_CUT,
-			"%zu Python processes have no sample in the window: pid %u is sampled "
-			"every %.1f s, as its samples cost much; make the window longer",
-			counts->unsampled, counts->unsampled_pid, counts->unsampled_rare_us / 1e6);
+	char text[200];
+
+	if (!counts->unsampled || run->result != RUN_OK)
+		return;
+	snprintf(text, sizeof(text),
+		 "%zu Python processes have no sample in the window: pid %u is sampled every %.1f "
+		 "s, as its samples cost much; make the window longer",
+		 counts->unsampled, counts->unsampled_pid, counts->unsampled_rare_us / 1e6);
+	if (run->is_named)
+		tracer_run_set_result(run, RUN_DEGRADED, REASON_WINDOW_CUT, "%s", text);
+	else
+		snprintf(run->detail, sizeof(run->detail), "%s", text);
 }
 
 static void on_built(void *arg)
