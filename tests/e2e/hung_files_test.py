@@ -74,11 +74,11 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def capture(c, *flags):
-    """The names of a capture, what is said of it, and how long it took."""
+def capture(c, *flags, may_lose=False):
+    """The names of a capture, what is said of it, and how long it took. On a busy machine a second of lost samples may be half a window."""
     began = time.monotonic()
     code, doc = c.tutti("capture", "--duration", "2s", "--json", *(flags or ("--tracer", "cpu")))
-    assert code == 0, doc
+    assert code == 0 or may_lose and doc["hosts"][0]["reason"] == "window-cut", doc
     space = xspace.load(c.logdir / "plugins/profile" / doc["session"] / "host-a.xplane.pb")
     return {name for p in space.planes for name, *_ in xspace.events(p)}, str(doc), time.monotonic() - began
 
@@ -265,7 +265,7 @@ def test_python_programs():
 
 def seen(c):
     """What a capture of Python programs and CPUs has, what is said of it, and how long it took."""
-    return capture(c, "--set", "python_tracer_level=1")
+    return capture(c, "--set", "python_tracer_level=1", may_lose=True)
 
 
 def wedged(*more):
