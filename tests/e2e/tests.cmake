@@ -113,6 +113,11 @@ foreach(name pytorch attack_rings attack_users)
 		set_tests_properties(e2e/${name} PROPERTIES RESOURCE_LOCK steps)
 	endif()
 endforeach()
+# An agent samples all Python programs on its machine: in a sanitizer's build one sample of these tests' 4,200 threads, or of memory
+# that hangs, costs the agents of other tests a second.
+if(TUTTI_SANITIZE STREQUAL thread)
+	set_tests_properties(e2e/python e2e/hung_files PROPERTIES RUN_SERIAL TRUE)
+endif()
 e2e_test(quickstart "release")
 # The committed page against its sources.
 add_test(NAME web/built COMMAND ${CMAKE_SOURCE_DIR}/web/built.sh)
