@@ -11,6 +11,8 @@
 #include <stdint.h>
 
 #define PYTHON_FUNCTIONS_MAX 65536
+/* With so many, those that are not needed any more are to be forgotten: what comes meanwhile has room. */
+#define PYTHON_FUNCTIONS_MUCH ((size_t)PYTHON_FUNCTIONS_MAX / 8 * 7)
 
 /* Numbers of functions that stand for others. */
 #define PYTHON_FUNCTION_MANY 1 /* all functions above the limit */

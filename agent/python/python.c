@@ -15,10 +15,8 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define SCAN_EVERY_NS  (2 * NS_PER_S)
-#define NODES_MAX      ((size_t)1 << 18)
-#define FUNCTIONS_MUCH ((size_t)PYTHON_FUNCTIONS_MAX / 8 * 7)
-#define LATE_NS	       NS_PER_S
+#define NODES_MAX ((size_t)1 << 18)
+#define LATE_NS	  NS_PER_S
 
 /* Only the worker uses it while it works. */
 struct python_worker {
@@ -68,7 +66,7 @@ static void make_room_for_functions(struct python *py)
 {
 	struct python_worker *w = py->worker;
 
-	if (python_functions_used(w->functions) < FUNCTIONS_MUCH)
+	if (python_functions_used(w->functions) < PYTHON_FUNCTIONS_MUCH)
 		return;
 	python_forget_functions(py, w->functions);
 	w->order.must_forget_functions = true;
@@ -170,7 +168,8 @@ static void on_due(void *arg)
 	struct python_worker *w = py->worker;
 	int64_t now = loop_now_ns(py->loop);
 
-	w->order.must_scan = !py->scanned_mono_ns || now - py->scanned_mono_ns >= SCAN_EVERY_NS;
+	w->order.must_scan = !py->scanned_mono_ns ||
+			     now - py->scanned_mono_ns >= PYTHON_SCAN_EVERY_NS;
 	if (w->order.must_scan)
 		py->scanned_mono_ns = now;
 	pod_view_release(w->pods);

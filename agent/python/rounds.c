@@ -8,10 +8,8 @@
 #include "base/now.h"
 #include "base/reader.h"
 
-#define SCAN_EVERY_NS (2 * NS_PER_S)
 /* with a longer period the rounds end instead of waiting for the next one */
 #define PERIOD_LONG_NS (60 * NS_PER_MS)
-#define FUNCTIONS_MUCH ((size_t)PYTHON_FUNCTIONS_MAX / 8 * 7)
 #define BATCH_NS       (250 * NS_PER_MS) /* the rounds of this time are reported together */
 #define SHARE	       50 /* of a CPU: one 50th */
 /* CPU time beyond the share after which all rounds come later: the parts of the processes keep the share, but what they
@@ -172,7 +170,8 @@ static void make_round(struct python_rounds *r)
 {
 	int64_t now;
 
-	r->period_ns = r->hz && python_targets_count(r->targets) ? NS_PER_S / r->hz : SCAN_EVERY_NS;
+	r->period_ns = r->hz && python_targets_count(r->targets) ? NS_PER_S / r->hz
+								 : PYTHON_SCAN_EVERY_NS;
 	if (r->hz)
 		python_targets_sample(r->targets, r->period_ns / SHARE);
 	take_account(r);
@@ -301,7 +300,7 @@ void python_rounds_make(struct python_rounds *r, const void *order, size_t len, 
 	assert(is_order);
 	memcpy(&o, bytes, sizeof(o));
 	head.is_anew = o.must_forget_functions ||
-		       python_functions_used(r->functions) >= FUNCTIONS_MUCH;
+		       python_functions_used(r->functions) >= PYTHON_FUNCTIONS_MUCH;
 	if (head.is_anew)
 		begin_anew(r);
 	if (o.must_renew)

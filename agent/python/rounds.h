@@ -12,6 +12,9 @@
 #include "agent/python/targets.h"
 #include "base/buf.h"
 
+/* How often processes are looked for; how often there is a round where none is sampled. */
+#define PYTHON_SCAN_EVERY_NS (2 * NS_PER_S)
+
 /* Memory of all that take part. */
 struct python_board {
 	atomic_bool end; /* end these rounds, and report */

@@ -372,9 +372,13 @@ static void explain_alone(struct python_sampler *s)
 	if (!s->n_alone)
 		return;
 	u->unsupported += s->n_alone;
-	snprintf(u->unsupported_why, sizeof(u->unsupported_why),
-		 "pid %u: a file that it has mapped, or one of its user's, does not answer",
-		 s->one_alone);
+	if (s->one_alone)
+		snprintf(u->unsupported_why, sizeof(u->unsupported_why),
+			 "pid %u: a file that it has mapped, or one of its user's, does not answer",
+			 s->one_alone);
+	else
+		snprintf(u->unsupported_why, sizeof(u->unsupported_why),
+			 "the process that reads their memory (tutti-python) hung, or was killed");
 }
 
 /* All texts end. */

@@ -196,38 +196,32 @@ static void write_events(const struct tile *tile, const uint32_t *ends, struct b
 	end_column(out, p);
 }
 
-static void write_lengths(const struct tile *tile, struct buf *out)
+/* A member of 32 bits, at `offset` in each entry. */
+static void write_numbers(const struct tile *tile, size_t offset, struct buf *out)
 {
 	const struct tile_entry *en = tile->entries, *last = en + tile->n;
 	uint8_t *p = begin_column(out, tile->n);
+	uint32_t v;
 
-	for (; en < last; en++)
-		p = put_number(p, en->length);
+	for (; en < last; en++) {
+		memcpy(&v, (const uint8_t *)en + offset, sizeof(v));
+		p = put_number(p, v);
+	}
 	end_column(out, p);
 }
 
-static void write_name_places(const struct tile *tile, struct buf *out)
-{
-	const struct tile_entry *en = tile->entries, *last = en + tile->n;
-	uint8_t *p = begin_column(out, tile->n);
-
-	for (; en < last; en++)
-		p = put_number(p, en->name);
-	end_column(out, p);
-}
-
-/* Counts and rows are a byte each, as most often. */
+/* Most often all counts are a byte each, and so are all rows. */
 static void write_counts(const struct tile *tile, struct buf *out)
 {
 	const struct tile_entry *en = tile->entries, *last = en + tile->n;
 	uint8_t *p = begin_column(out, tile->n);
 
-	if (tile->counts < 0x80) {
-		for (; en < last; en++)
-			*p++ = (uint8_t)en->count;
+	if (tile->counts >= 0x80) {
+		write_numbers(tile, offsetof(struct tile_entry, count), out);
+		return;
 	}
 	for (; en < last; en++)
-		p = put_number(p, en->count);
+		*p++ = (uint8_t)en->count;
 	end_column(out, p);
 }
 
@@ -260,8 +254,8 @@ static void write_busy(const struct tile *tile, struct buf *out)
 static void write_columns(const struct tile *tile, const uint32_t *ends, struct buf *out)
 {
 	write_starts(tile, ends, out);
-	write_lengths(tile, out);
-	write_name_places(tile, out);
+	write_numbers(tile, offsetof(struct tile_entry, length), out);
+	write_numbers(tile, offsetof(struct tile_entry, name), out);
 	write_events(tile, ends, out);
 	write_counts(tile, out);
 	write_rows(tile, out);

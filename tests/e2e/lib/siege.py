@@ -98,10 +98,6 @@ class Health(threading.Thread):
         return [sorted(t)[max(0, len(t) - 1 - max(1, len(t) // 20))] for t in (self.took, self.calm)]
 
 
-# Not `python`: this program, with an attack's hundreds of threads, is sampled less often than in each window of 100 ms.
-TRACERS = "profiler,pytorch,watch,cpu,sched,metrics,cgroups,nvml,budget,annotations,marks,logs"
-
-
 class Siege(Cluster):
     tls = {}
     connection = http.client.HTTPConnection
@@ -116,7 +112,7 @@ class Siege(Cluster):
         self.start("calm", [BIN / "tutti-aggregator", "--store", f"file://{self.dir}/calm", "--http", f"127.0.0.1:{self.calm_http}", "--grpc",
                             "127.0.0.1:0", "--probe", "127.0.0.1:0", "--spool", self.dir / "calm-spool"])
         for i in range(HOSTS):
-            self.agent(f"host-{i}", "--tracers", TRACERS, *self.tls.get(f"host-{i}", ()))
+            self.agent(f"host-{i}", *self.tls.get(f"host-{i}", ()))
         self.wait_hosts(HOSTS)
         wait_until("the other aggregator", lambda: "AGG-UP" in self.log("calm"))
         return self
