@@ -15,6 +15,7 @@
 /* after core has returned all requests, it is asked for more when it has so many again */
 #define REQUESTS_LEAST 256
 #define FREE_LIMIT_NS  (10 * NS_PER_S)
+#define END_LIMIT_NS   NS_PER_S
 
 void rpc_tag_arm(struct rpc_tag *tag)
 {
@@ -223,6 +224,16 @@ static bool no_calls(void *arg)
 	return r->n_calls == 0;
 }
 
+/* A channel that is freed while it connects keeps core's threads for a moment. One of them in OpenSSL while the process ends
+ * uses what OpenSSL has freed. */
+static void await_end_of_core(void)
+{
+	int64_t limit_ns = now_mono_ns() + END_LIMIT_NS;
+
+	while (grpc_is_initialized() && now_mono_ns() < limit_ns)
+		now_sleep_until_mono(now_mono_ns() + NS_PER_MS);
+}
+
 void rpc_free(struct rpc *r)
 {
 	if (!r)
@@ -241,6 +252,7 @@ void rpc_free(struct rpc *r)
 	rpc_work_unwatch(r);
 	grpc_completion_queue_destroy(r->cq);
 	grpc_shutdown_blocking();
+	await_end_of_core();
 	pthread_cond_destroy(&r->room);
 	pthread_mutex_destroy(&r->lock);
 	if (r->posted)
