@@ -119,7 +119,9 @@ static bool go_on(void *arg, uint64_t done)
 /* A file that is whole once it has its name. What an earlier run of the aggregator left unfinished goes first. */
 static int build_index(struct building *b, const char *path, struct err *e)
 {
-	const struct tvx_build how = { .go_on = go_on, .on_line = show_part, .arg = b };
+	const struct tvx_build how = {
+		.go_on = go_on, .on_line = show_part, .arg = b, .in_two_threads = true
+	};
 	const struct xs_sink sink = { .write = write_index, .arg = b };
 	struct xs_source in = view_source(b->f);
 	int rc;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tvx_bench XSPACE INDEX: builds the index of a file through a window, then draws random screens from it. Prints one line:
+ * tvx_bench XSPACE INDEX [2]: builds the index of a file through a window, with 2 in two threads, then draws random screens
+ * from it. Prints one line:
  * CPU seconds of the building, greatest RSS in bytes, the index's bytes, events; and of 1000 screens of 30 tracks and 1920
  * pixels, each at a random place and zoom, the CPU time of the median and of the 99th of a hundred in us, and entries.
  */
@@ -150,6 +151,7 @@ int main(int argc, char **argv)
 	const struct tvx_track *tracks;
 	struct output o = { 0 };
 	const struct xs_sink sink = { .write = write_output, .arg = &o };
+	const struct tvx_build how = { .in_two_threads = argc == 4 };
 	struct xs_source in = { .read = read_input };
 	uint64_t entries = 0, events = 0, bytes;
 	struct rusage use;
@@ -159,8 +161,8 @@ int main(int argc, char **argv)
 	void *map;
 	int fd;
 
-	if (argc != 3) {
-		fprintf(stderr, "tvx_bench XSPACE INDEX\n");
+	if (argc != 3 && (argc != 4 || strcmp(argv[3], "2") != 0)) {
+		fprintf(stderr, "tvx_bench XSPACE INDEX [2]\n");
 		return 2;
 	}
 	fd = open_file(argv[1], O_RDONLY);
@@ -168,7 +170,7 @@ int main(int argc, char **argv)
 	in.arg = &fd;
 	in.size = size_of(fd);
 	cpu_ns = now_process_cpu_ns();
-	if (tvx_build(&in, NULL, &sink, &e) || flush(&o, &e))
+	if (tvx_build(&in, &how, &sink, &e) || flush(&o, &e))
 		die("build", &e);
 	cpu_ns = now_process_cpu_ns() - cpu_ns;
 	getrusage(RUSAGE_SELF, &use);

@@ -160,16 +160,21 @@ static void read_changed(const uint8_t *data, size_t size)
 static void read_built(const uint8_t *data, size_t size)
 {
 	struct xs_source in = xs_source_memory(data, size);
-	struct buf out = BUF_INIT;
-	struct xs_sink sink = xs_sink_buf(&out);
+	const struct tvx_build how = { .in_two_threads = true };
+	struct buf out = BUF_INIT, same = BUF_INIT;
+	struct xs_sink sink = xs_sink_buf(&out), second = xs_sink_buf(&same);
 	struct tvx *x;
+	int rc = tvx_build(&in, NULL, &sink, NULL);
 
-	if (!tvx_build(&in, NULL, &sink, NULL)) {
+	CHECK(tvx_build(&in, &how, &second, NULL) == rc);
+	if (!rc) {
+		CHECK(out.len == same.len && !memcmp(out.data, same.data, out.len));
 		CHECK(!tvx_open(&x, out.data, out.len, size, NULL));
 		read_index(x, &in, true);
 		tvx_close(x);
 	}
 	buf_release(&out);
+	buf_release(&same);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From an XSpace to its index: planes, lines, events, one after the other. */
+/* From an XSpace to its index: planes, lines, events, one after the other. batch.h has the rest. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "xspace/text.h"
-#include "xspace/tvx/track.h"
+#include "xspace/tvx/batch.h"
 #include "xspace/wire.h"
 
 #define PLANE_NAME_BYTES 1024
@@ -16,11 +16,11 @@ struct building {
 	struct tvx_writer out;
 	struct number_map event_names; /* of the plane: metadata id -> name */
 	struct line_reader reader;
+	struct batches batches;
 	struct tvx_track line; /* the head of the line's tracks */
 	int64_t line_ns, flow_stat; /* flow_stat: the metadata id of the stat `flow`, or 0 */
 	uint32_t unnamed;
 	bool is_counters;
-	const struct tvx_build *how; /* or NULL */
 	struct err *e;
 };
 
@@ -67,52 +67,22 @@ static int read_line_head(struct building *b, const struct wire_field *line)
 	return rc ? rc : name_line(b, display.value ? &display : &name);
 }
 
-/* How many of the events are of the track of the first one: of a counter those of its name. */
-static size_t run_of(const struct building *b, const struct line_event *events, size_t n)
+static int add_events(struct building *b)
 {
-	size_t i = 1;
+	struct batch_run run = { .is_first = true };
+	int rc = 0;
 
-	if (!b->is_counters)
-		return n;
-	while (i < n && events[i].name == events[0].name)
-		i++;
-	return i;
-}
-
-/* The line's tracks: one, or one for each counter. */
-static int write_tracks(struct building *b)
-{
-	const struct line_event *events;
-	struct track_writer *t = NULL;
-	uint32_t name = 0;
-	size_t n, run;
-	int rc;
-
-	while (!(rc = line_next(&b->reader, &events, &n, b->e)) && n) {
+	for (; !rc && !run.is_last; run.is_first = false) {
+		rc = line_next(&b->reader, &b->batches.filling.events, &run.n, b->e);
+		if (rc)
+			return rc;
 		b->line.untimed = b->reader.untimed;
 		b->line.unplaced = b->reader.unplaced;
-		for (; !rc && n; events += run, n -= run) {
-			run = run_of(b, events, n);
-			if (t && b->is_counters && events->name != name) {
-				rc = track_end(t, 0);
-				t = NULL;
-			}
-			name = events->name;
-			if (b->is_counters)
-				b->line.name = name;
-			if (!t)
-				t = track_begin(&b->out, &b->line, events, run,
-						!line_has_more(&b->reader), b->e);
-			if (!rc)
-				rc = track_add(t, events, run);
-		}
+		run.head = b->line;
+		run.is_last = !line_has_more(&b->reader);
+		rc = batches_add(&b->batches, &run, b->e);
 	}
-	if (!rc && !t && !b->is_counters) {
-		b->line.untimed = b->reader.untimed;
-		b->line.unplaced = b->reader.unplaced;
-		t = track_begin(&b->out, &b->line, NULL, 0, true, b->e);
-	}
-	return t ? track_end(t, rc) : rc;
+	return rc;
 }
 
 static int add_line(struct building *b, const struct wire_field *line)
@@ -120,18 +90,13 @@ static int add_line(struct building *b, const struct wire_field *line)
 	struct line_head head = { .field = line, .names = &b->event_names, .unnamed = b->unnamed };
 	int rc = read_line_head(b, line);
 
-	if (!rc && b->out.tracks.n >= XS_MAX_LINES)
-		rc = err_set(b->e, ERR_LIMIT, "more than %d lines", XS_MAX_LINES);
 	if (rc)
 		return rc;
 	b->line.kind = b->is_counters ? TVX_COUNTER : TVX_EVENTS;
 	head.line_ns = b->line_ns;
 	head.wants = (struct event_wants){ .stat = b->flow_stat, .is_counter = b->is_counters };
 	line_begin(&b->reader, &head);
-	rc = write_tracks(b);
-	if (!rc && b->how && b->how->on_line)
-		rc = b->how->on_line(b->how->arg, &b->out, b->e);
-	return rc;
+	return add_events(b);
 }
 
 /* ---- a plane ---- */
@@ -253,21 +218,26 @@ static int add_plane(struct building *b, const struct wire_field *plane)
 int tvx_build(const struct xs_source *in, const struct tvx_build *how, const struct xs_sink *out,
 	      struct err *e)
 {
-	struct building b = { .out = { .sink = out, .source_bytes = in->size },
-			      .how = how,
-			      .e = e };
+	struct building b = { .out = { .sink = out, .source_bytes = in->size }, .e = e };
 	struct wire_field root = wire_root(in), f;
 	struct wire_walk walk;
-	int rc;
+	int rc, made = 0;
 
 	wire_open(&b.w, in);
 	b.reader = (struct line_reader){ .w = &b.w, .how = how };
+	batches_open(&b.batches, &b.out, how);
 	walk = wire_walk(&b.w, &root, schema_xspace);
 	rc = names_add(&b.out.names, NULL, 0, &b.unnamed, e);
 	while (!rc && (rc = wire_next(&walk, &f, e)) > 0)
 		rc = f.number == XSPACE_PLANES ? add_plane(&b, &f) : 0;
+	/* a line that was read before what failed is the first to fail */
+	if (rc != ERR_CANCELLED)
+		made = batches_flush(&b.batches, e);
+	if (made)
+		rc = made;
 	if (!rc)
 		rc = tvx_write_tables(&b.out, e);
+	batches_close(&b.batches);
 	wire_close(&b.w);
 	number_map_release(&b.event_names);
 	line_release(&b.reader);

@@ -9,6 +9,7 @@
 #include "xspace/tvx/format.h"
 
 #define HELD_MAX     ((size_t)2 << 20) /* events at once; as many again while they are sorted */
+#define EVENTS_FIRST 1024
 #define SHORT_RUN    16
 #define GO_ON_EVENTS 65536 /* between two calls of go_on() */
 #define PS_PER_NS    1000
@@ -148,9 +149,27 @@ static void set_limit(struct line_reader *l)
 	}
 }
 
+size_t line_held_max(const struct tvx_build *how)
+{
+	return how && how->held_events ? how->held_events : HELD_MAX;
+}
+
 static size_t held_max(const struct line_reader *l)
 {
-	return l->how && l->how->held_events ? l->how->held_events : HELD_MAX;
+	return line_held_max(l->how);
+}
+
+/* Room for so many events of this pass. */
+static void reserve(struct line_reader *l, size_t cap)
+{
+	struct line_events *into = l->into;
+
+	if (into->n + cap > into->cap) {
+		into->cap = into->n + cap;
+		into->items = xrealloc(into->items, into->cap * sizeof(*into->items));
+	}
+	l->events = into->items + into->n;
+	l->cap = into->cap - into->n;
 }
 
 /* Whether this pass takes the event; if not, a later one may. */
@@ -176,11 +195,8 @@ static void hold(struct line_reader *l, const struct line_event *ev)
 			return;
 		}
 	}
-	if (l->n == l->cap) {
-		l->cap = l->cap ? 2 * l->cap : 1024;
-		l->cap = l->cap > held_max(l) ? held_max(l) : l->cap;
-		l->events = xrealloc(l->events, l->cap * sizeof(*l->events));
-	}
+	if (l->n == l->cap)
+		reserve(l, 2 * l->cap > held_max(l) ? held_max(l) : 2 * l->cap);
 	l->events[l->n++] = *ev;
 }
 
@@ -242,10 +258,9 @@ void line_begin(struct line_reader *l, const struct line_head *head)
 	l->skipped = 0;
 	l->is_again = false;
 	l->untimed = l->unplaced = 0;
-	l->n = 0;
 }
 
-int line_next(struct line_reader *l, const struct line_event **out, size_t *n, struct err *e)
+int line_next(struct line_reader *l, struct line_events *into, size_t *n, struct err *e)
 {
 	const struct wire_field *line = l->head.field;
 	struct wire_walk walk = wire_walk(l->w, line, schema_xline);
@@ -257,7 +272,9 @@ int line_next(struct line_reader *l, const struct line_event **out, size_t *n, s
 	if (l->skipped == UINT64_MAX)
 		return 0;
 	walk.next = l->from;
+	l->into = into;
 	l->n = 0;
+	reserve(l, EVENTS_FIRST);
 	l->has_limit = false;
 	l->skipped = UINT64_MAX;
 	while (!rc && (rc = wire_next(&walk, &f, e)) > 0) {
@@ -274,8 +291,8 @@ int line_next(struct line_reader *l, const struct line_event **out, size_t *n, s
 		l->last = l->events[l->n - 1];
 	l->is_again = true;
 	l->from = l->skipped;
-	*out = l->events;
 	*n = l->n;
+	into->n += l->n;
 	return 0;
 }
 
@@ -286,6 +303,5 @@ bool line_has_more(const struct line_reader *l)
 
 void line_release(struct line_reader *l)
 {
-	free(l->events);
 	free(l->scratch);
 }

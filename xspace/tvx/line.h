@@ -29,11 +29,19 @@ struct line_head {
 	uint32_t unnamed;
 };
 
+/* Events of lines that were read one after the other. */
+struct line_events {
+	struct line_event *items;
+	size_t n, cap;
+};
+
 struct line_reader {
 	struct wire *w;
 	const struct tvx_build *how; /* or NULL */
 	struct line_head head;
-	struct line_event *events, *scratch;
+	struct line_events *into;
+	struct line_event *events,
+		*scratch; /* events: those of this pass, behind the n of `into` */
 	size_t n, cap, n_scratch;
 	uint64_t from,
 		skipped; /* where this pass begins, and the next one; skipped == UINT64_MAX: all are taken */
@@ -43,14 +51,15 @@ struct line_reader {
 	uint64_t untimed, unplaced; /* aggregates; events whose time is out of range */
 };
 
+size_t line_held_max(const struct tvx_build *how); /* events of a line that are held at once */
+
 void line_begin(struct line_reader *l, const struct line_head *head);
 
 /*
- * The next events, in order: by start, the longer one first; of counters by name, then by start. Equal ones stay in
- * their order. Borrowed until the next call. *n 0: there are no more.
+ * Adds the next events, in order: by start, the longer one first; of counters by name, then by start. Equal ones stay in
+ * their order. *n says how many; 0: there are no more.
  */
-MUST_CHECK int line_next(struct line_reader *l, const struct line_event **out, size_t *n,
-			 struct err *e);
+MUST_CHECK int line_next(struct line_reader *l, struct line_events *into, size_t *n, struct err *e);
 
 bool line_has_more(const struct line_reader *l); /* after a line_next() */
 void line_release(struct line_reader *l);

@@ -244,7 +244,7 @@ static struct tvx_total *find_total(struct track_writer *t, const struct line_ev
 	struct tvx_total *total;
 
 	if (ev->name >= w->n_total_of) {
-		size_t n = w->names.n + 1;
+		size_t n = 2 * ((size_t)ev->name + 1);
 
 		w->total_of = xrealloc(w->total_of, n * sizeof(*w->total_of));
 		memset(w->total_of + w->n_total_of, 0, (n - w->n_total_of) * sizeof(*w->total_of));

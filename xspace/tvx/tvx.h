@@ -8,8 +8,8 @@
  * events themselves, then coarser ones, in which events shorter than 2^shift ps are folded, row by row. No event
  * is left out of any level: the counts of a level's entries add up to the track's events.
  *
- * Times are picoseconds since the session's T0, like those of the XSpace. Pure: no files, no clock, no threads.
- * One open index may be read by several threads at once.
+ * Times are picoseconds since the session's T0, like those of the XSpace. Pure: no files, no clock, and no threads but
+ * the one that a building asks for. One open index may be read by several threads at once.
  */
 #ifndef XSPACE_TVX_TVX_H
 #define XSPACE_TVX_TVX_H
@@ -40,15 +40,21 @@ struct tvx_writer; /* what is built so far */
 struct tvx_build {
 	/* Called now and then with the bytes read so far; false ends the building with ERR_CANCELLED. May be NULL. */
 	bool (*go_on)(void *arg, uint64_t done);
-	/* Called after each line: tvx_write_part() may be called then. An error ends the building. May be NULL. */
+	/*
+	 * Called when a line is whole, in two threads also when several are: tvx_write_part() may be called then. An error ends
+	 * the building. May be NULL.
+	 */
 	int (*on_line)(void *arg, const struct tvx_writer *w, struct err *e);
 	void *arg;
 	size_t held_events; /* of a line at once, 2 or more; 0 = 2 Mi */
+	/* A second thread makes tracks while the caller's reads lines: the index is the same. The sink is called by both, never
+	 * at once; all else by the caller's. */
+	bool in_two_threads;
 };
 
 /*
  * Reads the XSpace and writes its index; a line of more events than are held at once is read again and again. Needs
- * 80 bytes for each event that is held, 32 for each end of a flow, and a few megabytes for each million of names and
+ * 80 bytes for each event that is held (120 in two threads), 32 for each end of a flow, and a few megabytes for each million of names and
  * blocks. An XSpace that is cut off or malformed is ERR_INVALID.
  */
 MUST_CHECK int tvx_build(const struct xs_source *in, const struct tvx_build *how,
