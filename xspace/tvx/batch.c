@@ -5,6 +5,7 @@
 
 /* A batch has at least this part of what may be held: short lines are not worth a turn of the helper each. */
 #define LEAST_PART 32
+#define RUNS_MAX   4096 /* lines without events take memory, too */
 
 void batches_open(struct batches *b, struct tvx_writer *out, const struct tvx_build *how)
 {
@@ -127,7 +128,8 @@ static int hand_over(struct batches *b, struct err *e)
 int batches_add(struct batches *b, const struct batch_run *run, struct err *e)
 {
 	*(struct batch_run *)table_add(&b->filling.runs, sizeof(*run)) = *run;
-	if (b->helper && b->filling.events.n < line_held_max(b->how) / LEAST_PART)
+	if (b->helper && b->filling.runs.n < RUNS_MAX &&
+	    b->filling.events.n < line_held_max(b->how) / LEAST_PART)
 		return 0;
 	return hand_over(b, e);
 }

@@ -4,8 +4,9 @@
 #include "tests/lib/check.h"
 #include "xspace/tvx/tvx.h"
 
-#define PLANES 4
-#define HELD   6000 /* events at once: some lines are longer, most are short */
+#define EMPTY_LINES 20000
+#define PLANES	    4
+#define HELD	    6000 /* events at once: some lines are longer, most are short */
 
 static uint64_t rng = 0x9e3779b97f4a7c15;
 
@@ -183,6 +184,35 @@ static void test_parts(const struct buf *space)
 	buf_release(&out);
 }
 
+static int count_call(void *arg, const struct tvx_writer *w, struct err *e)
+{
+	size_t *n = arg;
+
+	(void)w;
+	(void)e;
+	++*n;
+	return 0;
+}
+
+/* Lines without events do not wait for each other for ever. */
+static void test_empty_lines(void)
+{
+	struct xs_builder *b = xs_builder_new();
+	struct buf space = BUF_INIT, index = BUF_INIT;
+	size_t n = 0;
+	const struct tvx_build how = { .on_line = count_call, .arg = &n, .in_two_threads = true };
+
+	xs_plane(b, 1, "plane");
+	for (int64_t i = 0; i < EMPTY_LINES; i++)
+		xs_line(b, i, "", 0);
+	xs_finish(b, &space);
+	xs_builder_free(b);
+	build(&space, &how, &index);
+	CHECK(n > 3 && n < EMPTY_LINES / 1000);
+	buf_release(&space);
+	buf_release(&index);
+}
+
 /* ---- what ends a building ---- */
 
 struct ending {
@@ -244,6 +274,7 @@ int main(void)
 	make_space(&space);
 	test_same(&space);
 	test_parts(&space);
+	test_empty_lines();
 	test_ends(&space, false);
 	test_ends(&space, true);
 	buf_release(&space);
