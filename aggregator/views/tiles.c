@@ -64,9 +64,10 @@ static uint32_t cut32(uint64_t v)
 /* How busy it is, of 255. */
 static uint8_t share_of(const struct tvx_entry *en)
 {
-	return en->busy_ps < en->length_ps
-		       ? (uint8_t)(255 * (float)en->busy_ps / (float)en->length_ps)
-		       : 255;
+	/* lengths are below 2^62: signed numbers become floats without a branch */
+	float busy = (float)(int64_t)en->busy_ps, length = (float)(int64_t)en->length_ps;
+
+	return en->busy_ps < en->length_ps ? (uint8_t)(255 * busy / length) : 255;
 }
 
 static int add_event(void *arg, const struct tvx_entry *en)

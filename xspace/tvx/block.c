@@ -140,7 +140,8 @@ static int read_head(const uint8_t *data, size_t len, size_t n, struct column_re
 }
 
 /* False: it is out of range. */
-static inline bool read_times(const struct column_reader c[COLUMNS], size_t i, struct tvx_entry *en)
+static inline bool read_times(const struct column_reader c[COLUMNS], size_t i,
+			      struct tvx_entry *restrict en)
 {
 	en->start_ps = order_time(number(&c[COL_START], i));
 	en->length_ps = number(&c[COL_LENGTH], i);
@@ -156,18 +157,25 @@ static inline bool is_wanted(const struct block_part *part, const struct tvx_ent
 }
 
 /* All but the times. */
-static bool read_entry(const struct column_reader c[COLUMNS], size_t i,
-		       const struct block_context *in, struct tvx_entry *en)
+static inline bool read_entry(const struct column_reader c[COLUMNS], size_t i,
+			      const struct block_context *in, struct tvx_entry *restrict en)
 {
 	uint64_t ref = number(&c[COL_REF], i), name = number(&c[COL_NAME], i);
 	uint64_t row = number(&c[COL_ROW], i);
 
-	en->count = number(&c[COL_COUNT], i);
-	en->busy_ps = in->is_raw && in->kind == TVX_EVENTS ? en->length_ps
-							   : number(&c[COL_BUSY], i);
-	en->longest_ps = in->is_raw ? en->length_ps : number(&c[COL_LONGEST], i);
-	en->source = in->is_raw ? ref : 0;
-	en->event = in->is_raw ? 0 : ref;
+	if (in->is_raw) {
+		en->count = 1;
+		en->busy_ps = in->kind == TVX_EVENTS ? en->length_ps : number(&c[COL_BUSY], i);
+		en->longest_ps = en->length_ps;
+		en->source = ref;
+		en->event = 0;
+	} else {
+		en->count = number(&c[COL_COUNT], i);
+		en->busy_ps = number(&c[COL_BUSY], i);
+		en->longest_ps = number(&c[COL_LONGEST], i);
+		en->source = 0;
+		en->event = ref;
+	}
 	en->name = (uint32_t)name;
 	en->row = (uint32_t)row;
 	return name < in->n_names && row < TVX_ROWS_MAX && en->count > 0;

@@ -52,18 +52,19 @@ static struct fold_slot *slot_of(struct fold *f, uint32_t row)
 
 static void merge(struct tvx_entry *to, const struct tvx_entry *en)
 {
-	int64_t end = en->start_ps + (int64_t)en->length_ps;
+	int64_t reach = en->start_ps - to->start_ps + (int64_t)en->length_ps;
+	int64_t length = (int64_t)to->length_ps;
+	/* which of two is the longer one is as good as random: no branch */
+	bool is_longer = en->longest_ps > to->longest_ps;
+	const struct tvx_entry *longest = is_longer ? en : to;
 
-	if (end > to->start_ps + (int64_t)to->length_ps)
-		to->length_ps = (uint64_t)(end - to->start_ps);
+	to->length_ps = (uint64_t)(reach > length ? reach : length);
 	to->count += en->count;
 	to->busy_ps += en->busy_ps;
 	to->source = 0;
-	if (en->longest_ps > to->longest_ps) {
-		to->longest_ps = en->longest_ps;
-		to->name = en->name;
-		to->event = en->event;
-	}
+	to->longest_ps = longest->longest_ps;
+	to->name = longest->name;
+	to->event = longest->event;
 }
 
 int fold_add(struct fold *f, const struct tvx_entry *en)
