@@ -21,15 +21,17 @@
 /* Probes of a train during a capture: the first warms the caches for the second. For more probes, trains are sent
  * more often, not made longer. */
 #define TRAIN_DENSE 2
-/* Above this jitter the second probe of a train is delayed together with the first, so trains have one probe. */
-#define JITTERY_NS (20 * NS_PER_US)
+/* Above this jitter what delays the first probe of a pair delays one right behind it, too. There the second follows when
+ * most delays are over, but the caches are still warm. */
+#define JITTERY_NS	   (20 * NS_PER_US)
+#define JITTERY_SPACING_NS (3 * NS_PER_MS)
 /* Time between the probes of a train: so short that the receiver is still awake for the later ones. */
 #define SPACING_NS   (7 * NS_PER_US)
 #define FIRST_TRAINS 8
 #define FIRST_GAP_NS (60 * NS_PER_MS)
 #define DENSE_GAP_NS (125 * NS_PER_MS)
-/* between single probes on a jittery link: only many of them show how the rate changes */
-#define JITTERY_GAP_NS (DENSE_GAP_NS / 2)
+/* On a jittery link only few probes prove much: more of them are needed. */
+#define JITTERY_GAP_NS (80 * NS_PER_MS)
 /* between trains while there is no model yet, or while a break is suspected */
 #define SOON_NS	      (250 * NS_PER_MS)
 #define UDP_TRIES     4 /* trains without a reply: UDP does not get through */
@@ -75,6 +77,7 @@ struct clock {
 	int64_t pair_gap_ns; /* least time between two pairs of probes until dense_until_ns */
 	int end_trains; /* still to be sent soon: a window has ended */
 	bool long_train; /* a capture was armed: the next train has TRAIN probes */
+	bool half_sent; /* on a jittery link the first probe of a pair was sent, the second is next */
 };
 
 /* The host clock alone, with the injected error, not calibrated. */
@@ -166,7 +169,7 @@ static void send_by_stream(struct clock *c)
  * reply, which looks like an offset. Only the first probe of the train is delayed so. */
 static void send_train(struct clock *c, int train)
 {
-	struct path *path = &c->paths[c->trains++ % PATHS];
+	struct path *path = &c->paths[c->trains % PATHS];
 	int64_t start_ns = now_raw_ns();
 
 	for (int i = 0; i < train; i++) {
@@ -174,6 +177,7 @@ static void send_train(struct clock *c, int train)
 			;
 		send_probe(c, path, i, train);
 	}
+	c->trains += !c->half_sent;
 }
 
 /* A time below within_ns that differs between agents: agents are connected and armed at the same time, but
@@ -210,8 +214,11 @@ static int64_t at_least(int64_t v, int64_t least)
 
 static int64_t dense_gap(const struct clock *c)
 {
-	return is_jittery(c) ? at_least(c->pair_gap_ns / TRAIN_DENSE, JITTERY_GAP_NS)
-			     : at_least(c->pair_gap_ns, DENSE_GAP_NS);
+	if (!is_jittery(c))
+		return at_least(c->pair_gap_ns, DENSE_GAP_NS);
+	if (c->half_sent)
+		return JITTERY_SPACING_NS;
+	return at_least(c->pair_gap_ns, JITTERY_GAP_NS) - JITTERY_SPACING_NS;
 }
 
 static int64_t next_gap(struct clock *c)
@@ -241,10 +248,12 @@ static int next_train(const struct clock *c)
 static void on_timer(void *arg)
 {
 	struct clock *c = arg;
+	int train = next_train(c);
 
 	/* Checked before the probes are sent: a sleep must be known before a reply contradicts the history. */
 	clock_watch_take_snapshot(c->watch);
-	send_train(c, next_train(c));
+	c->half_sent = train == 1 && !c->half_sent;
+	send_train(c, train);
 	c->long_train = false;
 	c->unanswered++;
 	send_by_stream(c);

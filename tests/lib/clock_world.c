@@ -295,11 +295,14 @@ bool world_is_jittery(const struct clock_world *w)
 #define END_GAP_NS    (125 * NS_PER_MS)
 #define JITTERY_NS \
 	(500 * NS_PER_MS) /* so long a window is probed after its end on a jittery link */
+#define JITTERY_GAP_NS	   (80 * NS_PER_MS)
+#define JITTERY_SPACING_NS (3 * NS_PER_MS)
 
 /* How the agent probes in a window and after it. */
 struct schedule {
 	int train, after; /* probes in a train; trains after the window */
 	int64_t gap_ns, after_gap_ns;
+	int64_t spacing_ns; /* between the probes of a train */
 };
 
 static int64_t at_least(int64_t v, int64_t least)
@@ -309,14 +312,15 @@ static int64_t at_least(int64_t v, int64_t least)
 
 static struct schedule schedule_of(const struct clock_world *w)
 {
-	int64_t pair_ns = at_least(w->pair_gap_ns, END_GAP_NS);
+	bool jitters = world_is_jittery(w);
+	int64_t pair_ns = at_least(w->pair_gap_ns, jitters ? JITTERY_GAP_NS : END_GAP_NS);
 
 	if (w->by_stream)
-		return (struct schedule){ 1, 1, STREAM_GAP_NS, STREAM_GAP_NS };
-	if (world_is_jittery(w))
-		return (struct schedule){ 1, (int)(1 + JITTERY_NS / (pair_ns / 2)), pair_ns / 2,
-					  pair_ns / 2 };
-	return (struct schedule){ w->is_past ? 4 : 2, 2, pair_ns, END_GAP_NS };
+		return (struct schedule){ 1, 1, STREAM_GAP_NS, STREAM_GAP_NS, 0 };
+	if (jitters)
+		return (struct schedule){ 2, (int)(1 + JITTERY_NS / pair_ns), pair_ns, pair_ns,
+					  JITTERY_SPACING_NS };
+	return (struct schedule){ w->is_past ? 4 : 2, 2, pair_ns, END_GAP_NS, AGENT_SPACING_NS };
 }
 
 /* The schedule of agent/clock/clock.c. */
@@ -333,10 +337,11 @@ void world_probe_capture(const struct clock_world *w, int64_t armed_ns, int64_t 
 	     t += calm_ns, calm_ns = calm_ns < 16 * NS_PER_S ? 2 * calm_ns : calm_ns)
 		send_train(w, &ways, t, 4, AGENT_SPACING_NS, out);
 	for (t = armed_ns; t < to_ns; t += s.gap_ns)
-		send_train(w, &ways, t, t == armed_ns ? 4 : s.train, AGENT_SPACING_NS, out);
+		send_train(w, &ways, t, t == armed_ns ? 4 : s.train,
+			   t == armed_ns ? AGENT_SPACING_NS : s.spacing_ns, out);
 	t = to_ns + llround(world_uniform() * 100e6);
 	for (int i = 0; i < s.after; i++, t += s.after_gap_ns)
-		send_train(w, &ways, t, s.train, AGENT_SPACING_NS, out);
+		send_train(w, &ways, t, s.train, s.spacing_ns, out);
 	if (out->n)
 		qsort(out->at, out->n, sizeof(*out->at), by_arrival);
 }

@@ -79,7 +79,7 @@ int64_t world_session_ns(int64_t t_ns);
 void world_probe(const struct clock_world *w, int64_t from_ns, int64_t to_ns,
 		 struct world_samples *out); /* appends, sorted; free `at` */
 
-/* The agent sends single probes there, and more after the window. */
+/* The probes of a pair are further apart there, and more pairs follow the window. */
 bool world_is_jittery(const struct clock_world *w);
 
 /* Probes from 0 on as an agent sends them that is armed at armed_ns for a window until to_ns; if the window is over,

@@ -7,12 +7,13 @@
 #include "agent/clock/estimator.h"
 #include "base/now.h"
 
-#define US	1000
-#define PAIRS	.every_ns = 200 * NS_PER_MS, .train = 2, .gap_ns = 20 * US
-#define SINGLES .every_ns = 62500 * US, .train = 1 /* as agents probe a path that jitters */
-#define TRAINS	.every_ns = 250 * NS_PER_MS, .train = 4, .gap_ns = 7 * US
-#define CALM	.every_ns = 2 * NS_PER_S, .train = 4, .gap_ns = 7 * US
-#define KERNEL	.there_ns = 600, .back_ns = 600, .jitter = JITTER_SPIKES, .jitter_ns = 200
+#define US    1000
+#define PAIRS .every_ns = 200 * NS_PER_MS, .train = 2, .gap_ns = 20 * US
+/* as agents probe a path that jitters */
+#define APART  .every_ns = 80 * NS_PER_MS, .train = 2, .gap_ns = 3 * NS_PER_MS
+#define TRAINS .every_ns = 250 * NS_PER_MS, .train = 4, .gap_ns = 7 * US
+#define CALM   .every_ns = 2 * NS_PER_S, .train = 4, .gap_ns = 7 * US
+#define KERNEL .there_ns = 600, .back_ns = 600, .jitter = JITTER_SPIKES, .jitter_ns = 200
 #define USERSPACE \
 	.there_ns = 9 * US, .back_ns = 12 * US, .jitter = JITTER_SPIKES, .jitter_ns = 5 * US
 #define EXP200 .there_ns = 20 * US, .back_ns = 20 * US, .jitter_ns = 200 * US
@@ -46,8 +47,8 @@ const struct world_case world_cases[] = {
 	{ { "idle, user stamps",		USERSPACE, PAIRS, OFFSET, WANDER },	{ 0, 30 * US, 0 } },
 	{ { "late kernel stamps",		KERNEL, PAIRS, OFFSET, WANDER,
 						.late_stamps = true },			{ 200, 500, 2000 } },
-	{ { "exp 200 us",			EXP200, SINGLES, OFFSET, WANDER },	{ 10 * US, 30 * US, 150 * US } },
-	{ { "queue 200 us",			QUEUE200, SINGLES, OFFSET, WANDER },	{ 1 * US, 3 * US, 0 } },
+	{ { "exp 200 us",			EXP200, APART, OFFSET, WANDER },	{ 10 * US, 30 * US, 150 * US } },
+	{ { "queue 200 us",			QUEUE200, APART, OFFSET, WANDER },	{ 1 * US, 3 * US, 0 } },
 	{ { "asymmetric 1 ms",			ASYMMETRIC, PAIRS, OFFSET, WANDER },	{ 540 * US, 540 * US, 0 } },
 	{ { "asymmetric 1 ms, quiet",		.there_ns = 600, .back_ns = 1000 * US, .jitter = JITTER_SPIKES, .jitter_ns = 200, PAIRS, OFFSET, WANDER8 },	{ 0, 0, 0 } },
 	{ { "wander 8 ppm",			KERNEL, PAIRS, OFFSET, WANDER8 },	{ 0, 0, 0 } },
@@ -103,14 +104,14 @@ const struct world_case world_cases[] = {
 	{ { "moved: a step and another rate",	KERNEL, PAIRS, OFFSET, WANDER, RATE_STEP(90), .step_at_ns = SOME_NS, .step_ns = 50 * NS_PER_MS, .is_moved = true }, { 0, 0, 0 } },
 	{ { "two steps within 5 s",		KERNEL, PAIRS, OFFSET, WANDER, .step_at_ns = SOME_NS, .step_ns = 50 * NS_PER_MS, .step_again_ns = 5 * NS_PER_S }, { 0, 0, 0 } },
 	{ { "longer one way for a while",	KERNEL, PAIRS, OFFSET, WANDER, .bad = { SOME_NS, 20 * NS_PER_S }, .bad_there_ns = 500 * US }, { 0, 0, 0 } },
-	{ { "packets pass each other",		EXP200, SINGLES, OFFSET, WANDER, .reorders = true }, { 0, 0, 0 } },
+	{ { "packets pass each other",		EXP200, APART, OFFSET, WANDER, .reorders = true }, { 0, 0, 0 } },
 	{ { "a pair each 500 ms",		KERNEL, PAIRS, OFFSET, WANDER, SELDOM }, { 200, 500, 2000 } },
 	{ { "the same, there and back",		KERNEL, PAIRS, OFFSET, WANDER, SELDOM, EXCURSION }, { 0, 0, 0 } },
-	{ { "each 250 ms, exp 200 us, rate step",	EXP200, SINGLES, OFFSET, WANDER, SELDOM, RATE_STEP(90) }, { 0, 0, 0 } },
-	{ { "each 250 ms, exp 200 us, and back",	EXP200, SINGLES, OFFSET, WANDER, SELDOM, EXCURSION }, { 0, 0, 0 } },
-	{ { "control stream",			STREAM, SINGLES, OFFSET, WANDER }, { 0, 0, 0 } },
-	{ { "control stream, rate step 400 ppm",	STREAM, SINGLES, OFFSET, WANDER, RATE_STEP(400) }, { 0, 0, 0 } },
-	{ { "control stream, there and back",	STREAM, SINGLES, OFFSET, WANDER, EXCURSION }, { 0, 0, 0 } },
+	{ { "each 500 ms, exp 200 us, rate step",	EXP200, APART, OFFSET, WANDER, SELDOM, RATE_STEP(90) }, { 0, 0, 0 } },
+	{ { "each 500 ms, exp 200 us, and back",	EXP200, APART, OFFSET, WANDER, SELDOM, EXCURSION }, { 0, 0, 0 } },
+	{ { "control stream",			STREAM, APART, OFFSET, WANDER }, { 0, 0, 0 } },
+	{ { "control stream, rate step 400 ppm",	STREAM, APART, OFFSET, WANDER, RATE_STEP(400) }, { 0, 0, 0 } },
+	{ { "control stream, there and back",	STREAM, APART, OFFSET, WANDER, EXCURSION }, { 0, 0, 0 } },
 	{ { "cut off for a while",		KERNEL, PAIRS, OFFSET, WANDER, CUT }, { 0, 0, 0 } },
 	{ { "cut off, rate step 400 ppm",	KERNEL, PAIRS, OFFSET, WANDER, CUT, RATE_STEP(400) }, { 0, 0, 0 } },
 	{ { "cut off, there and back",		EXP200, PAIRS, OFFSET, WANDER, CUT, EXCURSION }, { 0, 0, 0 } },
