@@ -159,6 +159,10 @@ void rpc_server_free(struct rpc_server *s);
 /* Server: the caller is known and expected: the call is no longer a guest. */
 void rpc_admit(struct rpc_call *call);
 
+/* Server: the caller waits for each answer before it sends more, so while this call is open nothing is delayed to be
+ * delivered together with what comes next, as with many calls it is for some milliseconds. */
+void rpc_hurry(struct rpc_call *call);
+
 /* Server: sends the status and ends the call. After it only `closed` comes. `text` is copied. */
 void rpc_finish(struct rpc_call *call, enum rpc_code code, const char *text);
 

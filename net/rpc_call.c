@@ -49,8 +49,10 @@ struct rpc_call *rpc_call_new(struct rpc *r, const struct rpc_events *events, vo
 
 void rpc_call_link(struct rpc_call *c, struct rpc_call **list)
 {
-	if (c->server)
+	if (c->server) {
 		c->server->n_calls++;
+		atomic_fetch_add(&c->rpc->n_served, 1);
+	}
 	c->next = *list;
 	c->link = list;
 	if (c->next)
@@ -58,12 +60,21 @@ void rpc_call_link(struct rpc_call *c, struct rpc_call **list)
 	*list = c;
 }
 
+void rpc_hurry(struct rpc_call *c)
+{
+	if (!c->hurried)
+		atomic_fetch_add(&c->rpc->n_hurried, 1);
+	c->hurried = true;
+}
+
 static void unlink_call(struct rpc_call *c)
 {
 	if (!c->link)
 		return;
-	if (c->server)
+	if (c->server) {
 		c->server->n_calls--;
+		atomic_fetch_sub(&c->rpc->n_served, 1);
+	}
 	*c->link = c->next;
 	if (c->next)
 		c->next->link = c->link;
@@ -116,6 +127,8 @@ static void call_free(struct rpc_call *c)
 {
 	rpc_guest_end(c);
 	unlink_call(c);
+	if (c->hurried)
+		atomic_fetch_sub(&c->rpc->n_hurried, 1);
 	drop_queue(c);
 	if (c->in)
 		grpc_byte_buffer_destroy(c->in);

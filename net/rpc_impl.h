@@ -54,6 +54,8 @@ struct rpc {
 	grpc_completion_queue *cq;
 	pthread_t thread;
 	size_t n_calls; /* not yet closed */
+	atomic_size_t n_served; /* of these, calls of servers */
+	atomic_size_t n_hurried; /* of these, those of rpc_hurry() */
 	struct rpc_work work;
 	struct rpc_conns *conns; /* of each server */
 	bool freed; /* rpc_free() was called, but a post of the loop still refers to it */
@@ -147,6 +149,7 @@ struct rpc_call {
 	bool admitted, awaited;
 	struct loop_timer first_timer; /* until the first message is there */
 
+	bool hurried; /* server */
 	size_t seat; /* server, rpc_conns.c: its place in the list of open calls */
 
 	/* receiving */

@@ -465,6 +465,7 @@ static bool handle_begin(struct upload *u, const struct rpc_msg *msg)
 	rpc_admit(u->call);
 	if (u->by_grants)
 		return granted_go_on(u);
+	rpc_hurry(u->call); /* few have a credit, and it sends a chunk at a time */
 	u->spool = u->ingest->env.spool;
 	u->is_on_worker = true;
 	jobs_work(u->ingest->env.jobs, run_open, done_open, u);

@@ -400,6 +400,11 @@ void rpc_admit(struct rpc_call *c)
 	(void)c; /* the simulation has no hostile peers */
 }
 
+void rpc_hurry(struct rpc_call *c)
+{
+	(void)c; /* it delays nothing */
+}
+
 void rpc_read_on(struct rpc_call *c)
 {
 	if (c->delivering) {

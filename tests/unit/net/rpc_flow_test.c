@@ -337,6 +337,47 @@ static void test_many_calls(struct fixture *f)
 	free(s);
 }
 
+/* As many calls as a fleet has, whose results core's thread lets come before it takes them: none is lost or doubled. */
+static void test_crowd(struct fixture *f)
+{
+	enum { LANES = 3, CALLS = 200, ROUNDS = 4 }; /* a connection has at most 256 streams */
+	struct rpc_channel *lanes[LANES];
+	struct seen *s[LANES * CALLS];
+	struct err e;
+
+	echoed = 0;
+	for (size_t i = 0; i < LANES; i++) {
+		const char *const names[LANES] = { "a", "b", "c" };
+		struct rpc_channel_opts opts = { .target = f->target, .lane = names[i] };
+
+		CHECK_OK(rpc_channel_new(&lanes[i], f->rpc, &opts, &e), e);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(s); i++) {
+		s[i] = seen_new();
+		s[i]->call = rpc_open(lanes[i % LANES], "/t.T/Echo", NO_DEADLINE, &client_events,
+				      s[i]);
+	}
+	for (int round = 1; round <= ROUNDS; round++) {
+		for (size_t i = 0; i < ARRAY_SIZE(s); i++)
+			rpc_send(s[i]->call, &i, sizeof(i));
+		for (size_t i = 0; i < ARRAY_SIZE(s); i++) {
+			SPIN(f, s[i]->messages >= round);
+			CHECK_EQ(s[i]->messages, round);
+			CHECK(!memcmp(s[i]->last.data, &i, sizeof(i)));
+		}
+	}
+	CHECK_EQ(echoed, ROUNDS * (int)ARRAY_SIZE(s));
+	for (size_t i = 0; i < ARRAY_SIZE(s); i++)
+		rpc_half_close(s[i]->call);
+	for (size_t i = 0; i < ARRAY_SIZE(s); i++) {
+		SPIN(f, s[i]->closed);
+		CHECK_EQ(s[i]->code, RPC_OK);
+		seen_free(s[i]);
+	}
+	for (size_t i = 0; i < LANES; i++)
+		rpc_channel_free(lanes[i]);
+}
+
 int main(void)
 {
 	static void (*const tests[])(struct fixture * f) = {
@@ -344,6 +385,7 @@ int main(void)
 		test_parts,	    test_kept_message,	 test_backpressure,
 		test_held_client,   test_held_and_lost,	 test_many_calls,
 		test_unread_stream, test_unread_streams, test_large_first_message,
+		test_crowd,
 	};
 	struct fixture f;
 
