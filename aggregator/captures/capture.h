@@ -382,13 +382,27 @@ bool capture_has_ended(const struct capture *c);
 bool capture_has_failed(const struct capture *c);
 
 /*
- * Make the text of docs/schema/capture.schema.json for one capture as it is now (`shared`: with "shared":
- * true), or of captures.schema.json for all whose namespaces lie in `within` (NULL = all). Call fn once with the text: before they return if there are few
- * hosts, else later, even if the capture is freed by then.
+ * Makes the text of docs/schema/capture.schema.json for one capture as it is now (`shared`: with "shared":
+ * true). Calls fn once with the text: before it returns if there are few hosts, else later, even if the capture
+ * is freed by then.
  */
 void capture_make_text(struct capture *c, bool shared, json_text_fn fn, void *arg);
-void captures_make_text(struct captures *cs, const struct spaces *within, json_text_fn fn,
-			void *arg);
+
+/*
+ * The same in pieces, or docs/schema/captures.schema.json for all captures whose namespaces lie in `within` (NULL = all). Each is
+ * as it was when its own text began.
+ */
+struct captures_text;
+typedef void (*captures_piece_fn)(void *arg, struct buf *piece_taken, bool is_last);
+struct captures_text *capture_text_new(struct capture *c, captures_piece_fn fn, void *arg);
+struct captures_text *captures_text_new(struct captures *cs, const struct spaces *within,
+					captures_piece_fn fn, void *arg);
+
+/* Makes a piece of about so many bytes, for which fn is called in a later turn. It may ask for more, or free the text. */
+void captures_text_more(struct captures_text *t, size_t bytes);
+
+/* At any time: fn is not called any more. NULL is fine. */
+void captures_text_free(struct captures_text *t);
 
 /* A capture that is held is not freed, though capture_find() may not find it any more. */
 void capture_hold(struct capture *c);

@@ -249,7 +249,8 @@ void capture_copy_free(struct capture *copy);
 
 /* ---- json.c ---- */
 
-void capture_write(struct buf *out, const struct capture *c); /* CAPTURE, as text */
+/* CAPTURE, as text, from host *next on, until `out` has so many bytes. True at its end. */
+bool capture_write(struct buf *out, const struct capture *c, size_t *next, size_t bytes);
 
 /* The record of a failed capture (CAPTURE in its final state), and the manifest. Hosts are packed. The
  * capture may be a copy, on a worker. */

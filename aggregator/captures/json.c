@@ -225,16 +225,20 @@ json_t *capture_failure_json(const struct capture *c)
 }
 
 /* Writes one host at a time, since jansson needs ten times the memory of the text. */
-void capture_write(struct buf *out, const struct capture *c)
+bool capture_write(struct buf *out, const struct capture *c, size_t *next, size_t bytes)
 {
-	json_t *rest = json_object();
+	json_t *rest;
 
-	buf_add_str(out, "{\"hosts\":[");
-	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (i)
+	if (!*next)
+		buf_add_str(out, "{\"hosts\":[");
+	while (*next < c->n_hosts) {
+		if (*next)
 			buf_add_str(out, ",");
-		write_result(out, c, &c->hosts[i]);
+		write_result(out, c, &c->hosts[(*next)++]);
+		if (out->len >= bytes && *next < c->n_hosts)
+			return false;
 	}
+	rest = json_object();
 	buf_add_str(out, "],");
 	put_capture(rest, c, c->state);
 	if (c->grace_ns)
@@ -243,6 +247,7 @@ void capture_write(struct buf *out, const struct capture *c)
 		json_put_text(rest, "error", c->store_error.msg);
 	json_write(out, rest, JSON_EMBED);
 	buf_add_str(out, "}");
+	return true;
 }
 
 static json_t *hex_json(const uint8_t *data, size_t len)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts of captures and of hosts: made at once of few hosts, of many while the loop goes on. */
+#include <limits.h>
+
 #include "aggregator/captures/capture.h"
 #include "aggregator/api/hosts_text.h"
 #include "json/json_text.h"
@@ -21,6 +23,37 @@ static void on_text(void *arg, struct buf *text_taken)
 	t->doc = json_loadb(buf_str(text_taken), text_taken->len, JSON_REJECT_DUPLICATES, NULL);
 	CHECK(t->doc);
 	buf_release(text_taken);
+}
+
+#define PIECE_BYTES 5000
+
+/* Reads a text in pieces, up to `most` of them. */
+struct reader_of_pieces {
+	struct captures_text *text;
+	struct buf got;
+	int n, most;
+	bool is_whole;
+};
+
+static void on_piece(void *arg, struct buf *piece_taken, bool is_last)
+{
+	struct reader_of_pieces *r = arg;
+
+	buf_add(&r->got, piece_taken->data, piece_taken->len);
+	CHECK(piece_taken->len < 2 * PIECE_BYTES);
+	r->is_whole = is_last;
+	if (++r->n < r->most && !is_last)
+		captures_text_more(r->text, PIECE_BYTES);
+}
+
+static json_t *end_reading(struct reader_of_pieces *r)
+{
+	json_t *doc = json_loadb(buf_str(&r->got), r->got.len, JSON_REJECT_DUPLICATES, NULL);
+
+	CHECK(doc);
+	captures_text_free(r->text);
+	buf_release(&r->got);
+	return doc;
 }
 
 static size_t hosts_in_state(const json_t *capture, const char *state)
@@ -83,8 +116,10 @@ static void set_true(void *arg)
 static void test_many(struct fleet *f)
 {
 	static struct fake fakes[MANY];
-	struct told running = { 0 }, one = { 0 }, all = { 0 };
+	struct reader_of_pieces all = { .most = INT_MAX }, cut = { .most = 2 }, none = { 0 };
+	struct told running = { 0 }, one = { 0 };
 	bool are_copied = false;
+	json_t *doc;
 	struct capture *c;
 	char name[32];
 
@@ -97,29 +132,44 @@ static void test_many(struct fleet *f)
 	c = fleet_begin(f);
 	CHECK(!fleet_wait_durable(f, c));
 	capture_make_text(c, false, on_text, &running);
-	captures_make_text(f->agg.captures, NULL, on_text, &all);
+	all.text = captures_text_new(f->agg.captures, NULL, on_piece, &all);
+	cut.text = capture_text_new(c, on_piece, &cut);
+	none.text = capture_text_new(c, on_piece, &none);
+	captures_text_more(all.text, PIECE_BYTES);
+	captures_text_more(cut.text, PIECE_BYTES);
+	captures_text_more(none.text, PIECE_BYTES);
 	CHECK(!running.n && !all.n);
 	loop_post(f->loop, set_true, &are_copied); /* after the posts that copy them */
 	WAIT(f, are_copied);
+	captures_text_free(none.text); /* while a worker has it */
 	CHECK(capture_cancel(c));
 	fleet_wait_over(f, c->session);
 	capture_make_text(c, false, on_text,
 			  &one); /* also copied later, although it is forgotten */
 	forget(f, c);
-	WAIT(f, running.n == 1 && one.n == 1 && all.n == 1);
+	WAIT(f, running.n == 1 && one.n == 1 && all.is_whole && cut.n == 2);
+	CHECK_EQ(none.n, 0);
+	captures_text_free(cut.text); /* between two pieces */
+	buf_release(&cut.got);
+	CHECK(all.n > 2);
+	doc = end_reading(&all);
 	CHECK_EQ(hosts_in_state(running.doc, "failed"), 0);
 	CHECK_EQ(hosts_in_state(one.doc, "failed"), MANY);
 	CHECK_STR(json_get_text(one.doc, "state"), "failed");
-	CHECK_EQ(hosts_in_state(json_array_get(json_object_get(all.doc, "captures"), 0), "failed"),
-		 0);
+	CHECK_EQ(hosts_in_state(json_array_get(json_object_get(doc, "captures"), 0), "failed"), 0);
+	CHECK_EQ(json_array_size(json_object_get(
+			 json_array_get(json_object_get(doc, "captures"), 0), "hosts")),
+		 MANY);
 	json_decref(running.doc);
 	json_decref(one.doc);
-	json_decref(all.doc);
+	json_decref(doc);
 }
 
 static void test_few(struct fleet *f)
 {
+	struct reader_of_pieces all = { .most = 1 };
 	struct told one = { 0 };
+	json_t *doc;
 	struct capture *c = fleet_begin(f);
 
 	capture_make_text(c, true, on_text, &one);
@@ -127,6 +177,13 @@ static void test_few(struct fleet *f)
 	CHECK(json_is_true(json_object_get(one.doc, "shared")));
 	CHECK_EQ(json_array_size(json_object_get(one.doc, "hosts")), 1);
 	json_decref(one.doc);
+	all.text = captures_text_new(f->agg.captures, NULL, on_piece, &all);
+	captures_text_more(all.text, PIECE_BYTES);
+	CHECK_EQ(all.n, 0);
+	WAIT(f, all.is_whole);
+	doc = end_reading(&all);
+	CHECK_EQ(json_array_size(json_object_get(doc, "captures")), 1);
+	json_decref(doc);
 }
 
 int main(void)
