@@ -31,6 +31,7 @@
 /* time of a look in one turn of the loop; 10,000 connections take 70 ms in all */
 #define LOOK_TURN_NS (2 * NS_PER_MS)
 #define LOOK_SOCKETS 100 /* descriptors that collect() examines before it looks at the clock */
+#define MORE_SOCKETS 64 /* for which a look has room at first, beyond those of the look before */
 #define HOLE	     512 /* after this many free descriptors in a row no more are expected */
 /* Connections that wait to be accepted. Core sets 4,096: those of one flood kept its thread busy for seconds before the
  * address was banned. A peer that finds no place tries again after a second. */
@@ -113,7 +114,7 @@ static void list_calls(struct rpc_conns *cs)
 static void add_seen(struct rpc_conns *cs, const struct socket_seen *s)
 {
 	if (cs->n_seen == cs->cap) {
-		cs->cap = cs->cap ? 2 * cs->cap : 64;
+		cs->cap *= 2;
 		cs->seen = xrealloc(cs->seen, cs->cap * sizeof(*cs->seen));
 	}
 	cs->seen[cs->n_seen++] = *s;
@@ -330,8 +331,10 @@ static void look(struct rpc_conns *cs, bool still_busy)
 		.before = cs->seen,
 		.n_before = cs->n_seen,
 	};
-	cs->seen = NULL;
-	cs->n_seen = cs->cap = 0;
+	/* about as many as before, and no more: with 10,000 connections it has a megabyte */
+	cs->cap = cs->n_seen + MORE_SOCKETS;
+	cs->seen = xmalloc(cs->cap * sizeof(*cs->seen));
+	cs->n_seen = 0;
 	go_on_looking(cs);
 }
 
