@@ -12,7 +12,6 @@
 #define CHUNK_BYTES_MAX	   ((size_t)64 << 10)
 #define CHUNKS_MIN	   16 /* chunks of a full ring: it drops a sixteenth at a time */
 #define CHUNKS_PER_RING_NS 8 /* a chunk covers at most an eighth of the ring's seconds */
-#define GAPS_MAX	   256
 
 /* Times beyond this are refused, because sums with them could overflow. */
 #define TIME_MAX (INT64_MAX / 4)
@@ -37,7 +36,7 @@ struct ring *ring_new(const struct ring_conf *conf)
 	r->record_bytes = conf->record_bytes;
 	r->late_ns = conf->late_ns;
 	r->begin_ns = r->latest_ns = conf->begin_raw_ns;
-	r->gaps = xcalloc(GAPS_MAX, sizeof(*r->gaps));
+	r->gaps = xcalloc(RING_LOSSES_MAX, sizeof(*r->gaps));
 	return r;
 }
 
@@ -113,7 +112,7 @@ static void add_gap(struct ring *r, const struct ring_gap *gap)
 		last->count += gap->count;
 		return;
 	}
-	if (r->n_gaps == GAPS_MAX) {
+	if (r->n_gaps == RING_LOSSES_MAX) {
 		struct ring_gap *a = &r->gaps[0], *b = &r->gaps[1];
 
 		b->from_ns = a->from_ns < b->from_ns ? a->from_ns : b->from_ns;
@@ -134,16 +133,28 @@ void ring_add_loss(struct ring *r, int64_t raw_ns, uint64_t count)
 	ring_add_gap(r, raw_ns, raw_ns, count);
 }
 
-uint64_t ring_lost(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns)
+size_t ring_losses(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns,
+		   struct ring_loss out[RING_LOSSES_MAX])
 {
-	uint64_t sum = 0;
+	size_t n = 0;
 
 	for (size_t i = 0; i < r->n_gaps; i++) {
 		const struct ring_gap *g = &r->gaps[i];
 
 		if (g->from_ns < t1_raw_ns && g->to_ns >= t0_raw_ns)
-			sum += g->count;
+			out[n++] = (struct ring_loss){ g->from_ns, g->to_ns, g->count };
 	}
+	return n;
+}
+
+uint64_t ring_lost(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns)
+{
+	struct ring_loss losses[RING_LOSSES_MAX];
+	size_t n = ring_losses(r, t0_raw_ns, t1_raw_ns, losses);
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum += losses[i].count;
 	return sum;
 }
 

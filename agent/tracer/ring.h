@@ -65,6 +65,18 @@ int64_t ring_begin(const struct ring *r);
  * a chunk is missing, or there is a gap, all its records count, also those outside [t0, t1). */
 uint64_t ring_lost(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns);
 
+/* One of the losses that ring_lost() adds up. */
+struct ring_loss {
+	int64_t from_raw_ns, to_raw_ns; /* both included; equal for a loss at an instant */
+	uint64_t count;
+};
+
+#define RING_LOSSES_MAX 256 /* when there are more, the oldest two become one */
+
+/* Those of [t0, t1), in the order in which they were added. Returns how many there are. */
+size_t ring_losses(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns,
+		   struct ring_loss out[RING_LOSSES_MAX]);
+
 /* Whether a gap, or some that were added one after the other and meet, cover at least half of [t0, t1). `*missed` is about
  * how many records such gaps lack there: of a gap that reaches beyond the window, its part. */
 bool ring_missed_half(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns, uint64_t *missed);

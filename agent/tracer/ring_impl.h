@@ -58,7 +58,7 @@ struct ring {
 	struct ring_chunk *chunks; /* oldest first; those in the file come first */
 	size_t n, n_filed, cap;
 	uint64_t bytes, file_bytes;
-	struct ring_gap *gaps; /* GAPS_MAX; oldest first */
+	struct ring_gap *gaps; /* RING_LOSSES_MAX; oldest first */
 	size_t n_gaps;
 	struct ring_hold_entry *holds;
 	struct ring_file *file; /* NULL while nothing is in it */

@@ -3,13 +3,26 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/now.h"
 #include "proto/reasons.h"
+#include "xspace/xspace.h"
 
 /* How far the clock's bound and later probes may move the window's begin before gather(). */
 #define MARGIN_NS (10 * NS_PER_S)
+
+static int64_t larger(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
 
 static bool reserve_bytes(void *arg, uint64_t bytes)
 {
@@ -36,6 +49,58 @@ static bool is_mostly_missing(const struct ring *r, const struct tracer_run *run
 
 	return ring_missed_half(r, run->t0_raw_ns, run->t1_raw_ns, &missed) &&
 	       !ring_cut_has_more(cut, missed);
+}
+
+static int by_begin(const void *a, const void *b)
+{
+	const struct ring_loss *x = a, *y = b;
+
+	return (x->from_raw_ns > y->from_raw_ns) - (x->from_raw_ns < y->from_raw_ns);
+}
+
+/* Sorts the losses and makes one of those that meet or overlap. Returns how many are left. */
+static size_t join_losses(struct ring_loss *l, size_t n)
+{
+	size_t kept = 0;
+
+	qsort(l, n, sizeof(*l), by_begin);
+	for (size_t i = 1; i < n; i++) {
+		if (l[i].from_raw_ns > l[kept].to_raw_ns) {
+			l[++kept] = l[i];
+			continue;
+		}
+		l[kept].to_raw_ns = larger(l[kept].to_raw_ns, l[i].to_raw_ns);
+		l[kept].count += l[i].count;
+	}
+	return kept + 1;
+}
+
+/* A part that shows when records are missing. Does nothing if none are. */
+static void add_losses(const struct ring *r, struct tracer_run *run, const char *what)
+{
+	int64_t t0_ns = run->t0_raw_ns;
+	struct ring_loss losses[RING_LOSSES_MAX];
+	size_t n = ring_losses(r, t0_ns, run->t1_raw_ns, losses);
+	struct xs_builder *b;
+	char plane[80];
+
+	if (!n)
+		return;
+	n = join_losses(losses, n);
+	snprintf(plane, sizeof(plane), "/host:CPU lost %s", what);
+	b = xs_builder_new();
+	xs_plane(b, 0, plane);
+	xs_line(b, 1, "lost", t0_ns);
+	for (size_t i = 0; i < n; i++) {
+		int64_t from_ns = larger(losses[i].from_raw_ns, t0_ns);
+		int64_t to_ns = smaller(losses[i].to_raw_ns, run->t1_raw_ns);
+
+		xs_event(b, plane + strlen("/host:CPU "), (from_ns - t0_ns) * 1000,
+			 (to_ns - from_ns) * 1000);
+		xs_stat_uint(b, "records", losses[i].count);
+	}
+	xs_finish(b, &tracer_run_add_part(run)->bytes);
+	xs_builder_free(b);
 }
 
 struct ring_cut *ring_run_cut(struct ring *r, struct tracer_run *run, const char *what,
@@ -72,6 +137,7 @@ struct ring_cut *ring_run_cut(struct ring *r, struct tracer_run *run, const char
 			 "%" PRIu64
 			 " %s are lost: the agent got too little CPU time, or they came too late",
 			 run->lost, what);
+	add_losses(r, run, what);
 	return cut;
 }
 

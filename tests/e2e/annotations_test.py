@@ -225,6 +225,10 @@ def test_agent_is_stopped():
         assert (host["state"], host["reason"], tracer["state"]) == ("partial", "window-cut", "degraded"), doc
         # The window's share of what was overwritten: 10,000 or more, but some 1,000 where the program hardly gets a CPU.
         assert tracer["lost"] > 512 and "most or all annotations" in tracer["detail"], tracer
+        space = xspace.load(c.logdir / "plugins/profile" / doc["session"] / "host-a.xplane.pb")
+        [plane] = [p for p in space.planes if p.name == "/host:CPU lost annotations"]
+        [(name, start, duration, _)] = xspace.events(plane)
+        assert name == "lost annotations" and start < 0.1e12 and start + duration > 0.99e12, (start, duration)  # all of the second
 
 
 own_processes()  # steps of other programs here would count

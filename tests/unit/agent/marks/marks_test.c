@@ -104,7 +104,9 @@ static void lost_marks_are_reported_in_the_result(void)
 	CHECK_EQ(run.result, RUN_DEGRADED);
 	CHECK_STR(run.reason, "window-cut");
 	CHECK(strstr(run.detail, "--ring-bytes"));
-	buf_release(&run.parts[0].bytes);
+	CHECK_EQ(run.n_parts, 2); /* when they were lost, and the marks */
+	for (size_t i = 0; i < run.n_parts; i++)
+		buf_release(&run.parts[i].bytes);
 	free(run.parts);
 	tracer_marks_ops.free(t);
 	loop_free(env.loop);

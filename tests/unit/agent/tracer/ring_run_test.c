@@ -2,9 +2,12 @@
 /* What a run reports of its window, in virtual time. */
 #include "agent/tracer/ring_run.h"
 
+#include <stdlib.h>
+
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
+#include "xspace/xspace.h"
 
 #define T0 (1000 * NS_PER_S)
 
@@ -49,6 +52,68 @@ static bool count(void *arg, const struct ring_record *record)
 	return true;
 }
 
+/* The spans of the part with losses. */
+static struct spans {
+	size_t n;
+	int64_t line_ns; /* since T0 */
+	int64_t begin_ns, end_ns; /* of the last one, since T0 */
+	uint64_t lost; /* by all */
+} losses;
+
+static int on_plane(void *arg, const struct xs_plane *p)
+{
+	(void)arg;
+	CHECK_STR(p->name, "/host:CPU lost records");
+	return 0;
+}
+
+static int on_line(void *arg, const struct xs_line *l)
+{
+	struct spans *s = arg;
+
+	s->line_ns = l->timestamp_ns - T0;
+	return 0;
+}
+
+static int on_event(void *arg, const struct xs_event *ev)
+{
+	struct spans *s = arg;
+	int64_t begin_ns = s->line_ns + ev->offset_ps / 1000;
+
+	CHECK(!s->n || begin_ns >= s->begin_ns);
+	s->n++;
+	s->begin_ns = begin_ns;
+	s->end_ns = begin_ns + ev->duration_ps / 1000;
+	CHECK_EQ(ev->n_stats, 1);
+	s->lost += ev->stats[0].u;
+	return 0;
+}
+
+/* Takes the part with losses out of the run; without losses there is none. */
+static void take_losses(struct tracer_run *run)
+{
+	const struct xs_visitor v = { .plane_begin = on_plane,
+				      .line_begin = on_line,
+				      .event = on_event,
+				      .want_stats = true };
+	struct err e;
+
+	losses = (struct spans){ 0 };
+
+	CHECK_EQ(run->n_parts, run->lost > 0);
+	for (size_t i = 0; i < run->n_parts; i++) {
+		struct buf *b = &run->parts[i].bytes;
+		struct xs_source in = xs_source_memory(b->data, b->len);
+
+		CHECK_OK(xs_read(&in, &v, &losses, &e), e);
+		buf_release(b);
+	}
+	free(run->parts);
+	run->parts = NULL;
+	run->n_parts = 0;
+	CHECK_EQ(losses.lost, run->lost);
+}
+
 static uint64_t gather(struct ring *r, struct tracer_run *run)
 {
 	struct ring_cut *cut = ring_run_cut(r, run, "records", NS_PER_S / 100);
@@ -56,6 +121,7 @@ static uint64_t gather(struct ring *r, struct tracer_run *run)
 
 	CHECK_EQ(ring_cut_each(cut, count, &n), 0);
 	ring_cut_free(cut);
+	take_losses(run);
 	CHECK_EQ(ring_file_bytes(r), 0); /* the run was the last one */
 	return n;
 }
@@ -121,6 +187,9 @@ static void late_records_are_reported(void)
 	CHECK_EQ(run.lost, 1);
 	CHECK_EQ(run.result, RUN_OK);
 	CHECK(strstr(run.detail, "1 records are lost"));
+	CHECK_EQ(losses.n, 1);
+	CHECK_EQ(losses.begin_ns, 3 * NS_PER_S / 2);
+	CHECK_EQ(losses.end_ns, losses.begin_ns);
 	ring_free(r);
 }
 
@@ -152,6 +221,10 @@ static void a_stop_is_reported(void)
 		CHECK(run.result == RUN_OK ||
 		      strstr(run.detail, "most or all records of the window"));
 		CHECK_EQ(run.lost, windows[i].from_s < 10 && windows[i].to_s > 5 ? 480 : 0);
+		if (windows[i].to_s == 6) {
+			CHECK_EQ(losses.begin_ns, 5200 * NS_PER_MS);
+			CHECK_EQ(losses.end_ns, 6 * NS_PER_S);
+		}
 	}
 	ring_free(r);
 }
@@ -168,6 +241,9 @@ static void gaps_that_meet_are_one(void)
 	feed(r, T0 + 5 * NS_PER_S, T0 + 12 * NS_PER_S);
 	CHECK_EQ(gather(r, &run), 100);
 	CHECK_EQ(run.lost, 300);
+	CHECK_EQ(losses.n, 1);
+	CHECK_EQ(losses.begin_ns, 2 * NS_PER_S);
+	CHECK_EQ(losses.end_ns, 5 * NS_PER_S);
 	CHECK_EQ(run.result, RUN_DEGRADED);
 	CHECK_STR(run.reason, "window-cut");
 	CHECK_EQ(gather(r, &whole), 900);

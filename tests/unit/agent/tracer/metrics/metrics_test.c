@@ -295,10 +295,16 @@ static void readings_are_made_off_the_loop(void)
 	RUN_UNTIL(env.loop, now_raw_ns() > run.t1_raw_ns + 50 * NS_PER_MS);
 	tracer_metrics_ops.gather(t, &run);
 	RUN_UNTIL(env.loop, done);
+	CHECK_EQ(run.n_parts, 2); /* when none were made, and those that were */
 	text = xspace_text(run.parts[0].bytes.data, run.parts[0].bytes.len);
+	CHECK(strstr(text, "lost metrics"));
+	CHECK_EQ(text_count(text, "{"), 1);
+	free(text);
+	text = xspace_text(run.parts[1].bytes.data, run.parts[1].bytes.len);
 	CHECK_EQ(text_count(text, "{"), 0);
 	free(text);
-	buf_release(&run.parts[0].bytes);
+	for (size_t i = 0; i < run.n_parts; i++)
+		buf_release(&run.parts[i].bytes);
 	free(run.parts);
 	tracer_metrics_ops.free(t);
 	tracer_bed_release(&bed);
