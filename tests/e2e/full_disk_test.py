@@ -144,6 +144,7 @@ def test_room_by_rules():
         c.aggregator()
         start_agents(c, "a")
         old = [c.tutti("capture", "--duration", "50ms", "--json", check=0)[1]["session"] for _ in range(3)]
+        wait_until("the index", lambda: sum(p.is_file() for p in (c.store / "tutti/index").rglob("*")) == 3)  # after the answer
         c.kill("aggregator")
         disk.fill()
         damaged = c.store / "tutti/sessions" / old[0] / "manifest.json"  # the oldest: it keeps no other one

@@ -110,6 +110,7 @@ static void test_first_come(void)
 	CHECK_EQ(captures_count(f.agg.captures).active, 2);
 
 	WAIT(&f, a.arms == 2 && b.arms == 1 && fleet_host_is(first, 0, "armed"));
+	WAIT(&f, first->state >= CAP_UPLOADING); /* its window is over */
 	snprintf(a.session, sizeof(a.session), "%s", first->session);
 	fake_progress(&a, "uploading", 100);
 	WAIT(&f, second->state >= CAP_RUNNING);
