@@ -104,19 +104,19 @@ uint64_t ring_file_bytes(const struct ring *r)
 /* ---- losses ---- */
 
 /* When the array is full, the two oldest gaps become one. */
-static void add_gap(struct ring *r, const struct ring_gap *gap)
+static void add_gap(struct ring *r, const struct ring_loss *gap)
 {
-	struct ring_gap *last = r->n_gaps ? &r->gaps[r->n_gaps - 1] : NULL;
+	struct ring_loss *last = r->n_gaps ? &r->gaps[r->n_gaps - 1] : NULL;
 
-	if (last && last->from_ns == gap->from_ns && last->to_ns == gap->to_ns) {
+	if (last && last->from_raw_ns == gap->from_raw_ns && last->to_raw_ns == gap->to_raw_ns) {
 		last->count += gap->count;
 		return;
 	}
 	if (r->n_gaps == RING_LOSSES_MAX) {
-		struct ring_gap *a = &r->gaps[0], *b = &r->gaps[1];
+		struct ring_loss *a = &r->gaps[0], *b = &r->gaps[1];
 
-		b->from_ns = a->from_ns < b->from_ns ? a->from_ns : b->from_ns;
-		b->to_ns = a->to_ns > b->to_ns ? a->to_ns : b->to_ns;
+		b->from_raw_ns = a->from_raw_ns < b->from_raw_ns ? a->from_raw_ns : b->from_raw_ns;
+		b->to_raw_ns = a->to_raw_ns > b->to_raw_ns ? a->to_raw_ns : b->to_raw_ns;
 		b->count += a->count;
 		memmove(a, b, --r->n_gaps * sizeof(*a));
 	}
@@ -125,7 +125,10 @@ static void add_gap(struct ring *r, const struct ring_gap *gap)
 
 void ring_add_gap(struct ring *r, int64_t from_raw_ns, int64_t to_raw_ns, uint64_t count)
 {
-	add_gap(r, &(struct ring_gap){ from_raw_ns, to_raw_ns, count });
+	bool in_order = from_raw_ns <= to_raw_ns;
+
+	add_gap(r, &(struct ring_loss){ in_order ? from_raw_ns : to_raw_ns,
+					in_order ? to_raw_ns : from_raw_ns, count });
 }
 
 void ring_add_loss(struct ring *r, int64_t raw_ns, uint64_t count)
@@ -139,10 +142,10 @@ size_t ring_losses(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns,
 	size_t n = 0;
 
 	for (size_t i = 0; i < r->n_gaps; i++) {
-		const struct ring_gap *g = &r->gaps[i];
+		const struct ring_loss *g = &r->gaps[i];
 
-		if (g->from_ns < t1_raw_ns && g->to_ns >= t0_raw_ns)
-			out[n++] = (struct ring_loss){ g->from_ns, g->to_ns, g->count };
+		if (g->from_raw_ns < t1_raw_ns && g->to_raw_ns >= t0_raw_ns)
+			out[n++] = *g;
 	}
 	return n;
 }
@@ -165,11 +168,11 @@ bool ring_missed_half(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns
 	double part = 0, sum = 0;
 
 	for (size_t i = 0; i < r->n_gaps; i++) {
-		const struct ring_gap *g = &r->gaps[i];
-		int64_t from_ns = g->from_ns > t0_raw_ns ? g->from_ns : t0_raw_ns;
-		int64_t to_ns = g->to_ns < t1_raw_ns ? g->to_ns : t1_raw_ns;
+		const struct ring_loss *g = &r->gaps[i];
+		int64_t from_ns = g->from_raw_ns > t0_raw_ns ? g->from_raw_ns : t0_raw_ns;
+		int64_t to_ns = g->to_raw_ns < t1_raw_ns ? g->to_raw_ns : t1_raw_ns;
 
-		if (!i || g->from_ns != g[-1].to_ns) {
+		if (!i || g->from_raw_ns != g[-1].to_raw_ns) {
 			part_ns = 0;
 			part = 0;
 		}
@@ -177,7 +180,7 @@ bool ring_missed_half(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns
 			continue;
 		part_ns += to_ns - from_ns;
 		part += (double)g->count * (double)(to_ns - from_ns) /
-			(double)(g->to_ns - g->from_ns);
+			(double)(g->to_raw_ns - g->from_raw_ns);
 		if (part_ns < (t1_raw_ns - t0_raw_ns) / 2)
 			continue;
 		is_half = true;
@@ -200,7 +203,7 @@ static void drop_old_gaps(struct ring *r)
 		if (h->hold.from_raw_ns < from_ns)
 			from_ns = h->hold.from_raw_ns;
 	for (size_t i = 0; i < r->n_gaps; i++)
-		if (r->gaps[i].to_ns >= from_ns)
+		if (r->gaps[i].to_raw_ns >= from_ns)
 			r->gaps[kept++] = r->gaps[i];
 	r->n_gaps = kept;
 }
@@ -306,8 +309,8 @@ static void drop_oldest(struct ring *r, size_t n)
 
 static void add_chunk_gap(struct ring *r, const struct ring_chunk *c)
 {
-	add_gap(r,
-		&(struct ring_gap){ .from_ns = c->first_ns, .to_ns = c->last_ns, .count = c->n });
+	add_gap(r, &(struct ring_loss){
+			   .from_raw_ns = c->first_ns, .to_raw_ns = c->last_ns, .count = c->n });
 }
 
 /* Counts the chunk as lost for every run that needs it. */

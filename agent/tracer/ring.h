@@ -50,7 +50,8 @@ void ring_free(struct ring *r); /* NULL is fine */
 /* Copies the record. False: it is lost (too late, or larger than a quarter of the ring) and counted. */
 bool ring_add(struct ring *r, int64_t raw_ns, const void *data, size_t len);
 
-/* Counts records that are missing at `raw_ns`, or somewhere between two instants, both included. */
+/* Counts records that are missing at `raw_ns`, or somewhere between two instants, both included; in either order, since
+ * records of one CPU may be stamped a little out of order. */
 void ring_add_loss(struct ring *r, int64_t raw_ns, uint64_t count);
 void ring_add_gap(struct ring *r, int64_t from_raw_ns, int64_t to_raw_ns, uint64_t count);
 

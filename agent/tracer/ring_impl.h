@@ -38,11 +38,6 @@ struct ring_chunk {
 	bool sorted; /* its records are in order of time */
 };
 
-struct ring_gap {
-	int64_t from_ns, to_ns; /* both included */
-	uint64_t count;
-};
-
 struct ring_hold_entry {
 	struct ring_hold hold;
 	uint64_t lost;
@@ -58,7 +53,7 @@ struct ring {
 	struct ring_chunk *chunks; /* oldest first; those in the file come first */
 	size_t n, n_filed, cap;
 	uint64_t bytes, file_bytes;
-	struct ring_gap *gaps; /* RING_LOSSES_MAX; oldest first */
+	struct ring_loss *gaps; /* RING_LOSSES_MAX; oldest first */
 	size_t n_gaps;
 	struct ring_hold_entry *holds;
 	struct ring_file *file; /* NULL while nothing is in it */

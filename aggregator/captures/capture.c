@@ -158,13 +158,13 @@ static void drop_oldest_ended(struct captures *cs)
 	capture_remove(c);
 }
 
-/* Ended captures make room for those whose results come: with what is made of these to write the end, a large fleet's would be in
- * memory three times. */
+/* Ended captures make room for those whose end is being written, which takes as much again: a large fleet's would be in memory
+ * three times. */
 static void make_room(void *arg)
 {
 	struct captures *cs = arg;
 
-	while (cs->n_ended && count_hosts_from(cs, CAP_UPLOADING) > ENDED_HOSTS_KEPT)
+	while (cs->n_ended && count_hosts_from(cs, CAP_COMMITTING) > ENDED_HOSTS_KEPT)
 		drop_oldest_ended(cs);
 }
 
@@ -437,17 +437,15 @@ static void on_due(void *arg)
 {
 	struct capture *c = arg;
 	int64_t now_ns = captures_now(c->captures);
-	bool changed = false, is_over = false, all = true;
+	bool changed = false, all = true;
 
 	if (c->captures->stopping)
 		return;
 	if (now_ns >= c->t0_ns)
 		changed = capture_on(c, EVENT_T0);
 	if (now_ns >= c->t0_ns + c->duration_ns)
-		is_over = capture_on(c, EVENT_T1);
-	if (is_over)
-		jobs_post(c->captures->env.jobs, make_room, c->captures);
-	if (changed || is_over)
+		changed |= capture_on(c, EVENT_T1);
+	if (changed)
 		capture_notify(c);
 	if (now_ns >= c->next_reconnect_by_ns)
 		all = fail_disconnected(c, now_ns);

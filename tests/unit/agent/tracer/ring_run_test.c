@@ -258,10 +258,13 @@ static void other_sources_make_a_window(void)
 	struct ring *r = ring_at(T0);
 
 	feed(r, T0, T0 + 3 * NS_PER_S);
-	ring_add_gap(r, T0 + NS_PER_S / 2, T0 + 5 * NS_PER_S / 2, 100);
+	ring_add_gap(r, T0 + 5 * NS_PER_S / 2, T0 + NS_PER_S / 2,
+		     100); /* ends in the other order */
 	CHECK_EQ(gather(r, &run), 100);
 	CHECK_EQ(run.result, RUN_OK);
 	CHECK_EQ(run.lost, 100);
+	CHECK_EQ(losses.begin_ns, NS_PER_S);
+	CHECK_EQ(losses.end_ns, 2 * NS_PER_S);
 	ring_free(r);
 }
 
