@@ -5,6 +5,8 @@ import collections
 import json
 import os
 import pathlib
+import secrets
+import signal
 import subprocess
 import sys
 
@@ -13,6 +15,7 @@ from lib.cluster import Cluster, main, wait_until
 from lib.leftovers import die_with_parent
 
 WINDOW_S = 2
+FEW = 50 # of some 5,000 switches: short ones of kernel threads
 
 # Logs (wall ns, CPU ns of the thread, ns in the run queue by the kernel) until SIGTERM: busy on one CPU, or a fifth of
 # the time. It says when it begins.
@@ -61,11 +64,12 @@ def times_of(space, pid):
 
 
 class OwnCgroup:
-    """A cgroup as a container has it; path is None where none may be made."""
+    """A cgroup as a container has it, with an id of its own; path is None where none may be made."""
     def __init__(self):
-        self.label = "container 0123456789ab"
+        container = secrets.token_hex(32)
+        self.label = f"container {container[:12]}"
         for root in map(pathlib.Path, ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")):
-            self.path = root / f"tutti-test-{os.getpid()}-{'0123456789abcdef' * 4}.scope"
+            self.path = root / f"tutti-test-{container}.scope"
             try:
                 if (root / "cgroup.controllers").exists():
                     self.path.mkdir()
@@ -82,7 +86,10 @@ class OwnCgroup:
         return self
 
     def __exit__(self, *_):
+        """Also after a failure, with its processes in it: they end with it."""
         if self.path:
+            for pid in (self.path / "cgroup.procs").read_text().split():
+                os.kill(int(pid), signal.SIGKILL)
             wait_until("the cgroup to be empty", lambda: not (self.path / "cgroup.procs").read_text())
             self.path.rmdir()
 
@@ -142,12 +149,13 @@ def end_job(p):
 
 
 def capture(c):
-    """An agent that a busy machine keeps from running loses switches, and says so: not a window to compare with the kernel.
+    """An agent that a busy machine keeps from running loses switches by the thousand, and says so: not a window to compare with the
+    kernel. Of threads whose switches perf does not report a few are lost in most windows there; both agents count the same.
     Returns the session and each host's space."""
     def whole():
         code, doc = c.tutti("capture", "--hosts", "host-a,woken", "--duration", f"{WINDOW_S}s", "--json")
-        return not any(t["lost"] for h in doc["hosts"] for t in h["tracers"] if t["name"] == "sched") and (code, doc)
-    code, doc = wait_until("a window without a lost switch", whole, 90)
+        return all(t["lost"] <= FEW for h in doc["hosts"] for t in h["tracers"] if t["name"] == "sched") and (code, doc)
+    code, doc = wait_until("a window with hardly a lost switch", whole, 90)
     assert doc["hosts"][0]["state"] == "complete" and (code == 0 or not has_wakeups(c)), doc
     return doc, [xspace.load(c.logdir / "plugins" / "profile" / doc["session"] / h["file"]) for h in doc["hosts"]]
 
