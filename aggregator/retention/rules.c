@@ -73,6 +73,7 @@ struct look {
 	struct session_keys pins;
 	struct session_keys ruled; /* sessions of runs with a rule of their own, sorted */
 	struct session_keys aged; /* those of them that are old, newest first */
+	struct session_keys left; /* that have a ledger, sorted; those in front of the walk, and older */
 	const struct retention_run *run; /* whose sessions are being listed */
 	bool is_full; /* the newer sessions have all the bytes */
 	struct retention_view view; /* `old` newest first until the end */
@@ -118,15 +119,42 @@ static int list_ruled(struct look *l)
 	return rc;
 }
 
-/* A session that was deleted meanwhile, or that is damaged, counts nothing. */
-static uint64_t bytes_of(struct look *l, const char *session, const struct session_line *line)
+/* False for a session that is not committed, was deleted meanwhile, or is damaged: it counts nothing. */
+static bool load_line(struct look *l, const char *session, struct session_line *out)
 {
-	struct session_line loaded = { 0 };
-	int rc = line ? 0 : session_load_line(l->store, session, &loaded, l->e);
+	int rc = session_load_line(l->store, session, out, l->e);
 
 	if (rc && rc != ERR_NOT_FOUND && rc != ERR_INVALID)
 		l->rc = rc;
-	return rc ? 0 : (uint64_t)(line ? line->bytes : loaded.bytes);
+	return !rc;
+}
+
+static uint64_t bytes_of(struct look *l, const char *session, const struct session_line *line)
+{
+	struct session_line loaded;
+
+	if (line)
+		return (uint64_t)line->bytes;
+	return load_line(l, session, &loaded) ? (uint64_t)loaded.bytes : 0;
+}
+
+/*
+ * A crash leaves a committed session without an entry in the index, and with a ledger, until there is room for the entry.
+ * Such sessions after `session` count, so that what is removed for the newest one can be that room. They stay themselves.
+ */
+static void count_unlisted(struct look *l, const char *session)
+{
+	struct session_keys *left = &l->left;
+	struct session_line line;
+	int order;
+
+	while (left->n && !l->rc && (order = strcmp(left->items[left->n - 1], session)) >= 0) {
+		if (order && load_line(l, left->items[left->n - 1], &line)) {
+			l->view.sessions++;
+			l->view.bytes += l->rules->keep_bytes ? (uint64_t)line.bytes : 0;
+		}
+		free(left->items[--left->n]);
+	}
 }
 
 /* Newest first, so the bytes so far are those of this session and of all newer ones that stay. */
@@ -135,11 +163,13 @@ static bool on_session(void *arg, const char *session, const struct session_line
 	struct look *l = arg;
 	struct retention_view *v = &l->view;
 	bool is_pinned = session_keys_have(&l->pins, session);
-	uint64_t bytes_before = v->bytes;
 	bool is_old = session_keys_have(&l->ruled, session)
 			      ? session_keys_have(&l->aged, session)
 			      : is_older(l, session, l->rules->keep_ns);
+	uint64_t bytes_before;
 
+	count_unlisted(l, session);
+	bytes_before = v->bytes;
 	if (l->rules->keep_bytes)
 		v->bytes += bytes_of(l, session, line);
 	if (l->rc)
@@ -173,10 +203,13 @@ int retention_look(struct store *s, const struct retention_rules *rules, int64_t
 	int rc = session_list_pins(s, &l.pins, e);
 
 	if (!rc)
+		rc = session_list_left(s, &l.left, e);
+	if (!rc)
 		rc = list_ruled(&l);
 	if (!rc)
 		rc = session_each(s, NULL, on_session, &l, e);
 	rc = rc ? rc : l.rc;
+	session_keys_release(&l.left);
 	session_keys_release(&l.pins);
 	session_keys_release(&l.ruled);
 	session_keys_release(&l.aged);

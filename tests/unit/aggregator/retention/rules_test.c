@@ -14,11 +14,10 @@
 #define FIRST_NS (1795000000 * NS_PER_S)
 
 /* Session `i` began on day `i` and has `bytes`; its name ends with its number. */
-static void make(struct store *s, char name[SESSION_NAME_BYTES], int i, const char *run, int bytes)
+static void make_unlisted(struct store *s, char name[SESSION_NAME_BYTES], int i, const char *run,
+			  int bytes)
 {
 	char key[SESSION_KEY_BYTES], text[256], time[20];
-	struct err e = { 0 };
-	struct session_line line;
 
 	time_session_name(FIRST_NS + i * DAY_NS, time);
 	snprintf(name, SESSION_NAME_BYTES, "%s_%06d", time, i);
@@ -27,6 +26,14 @@ static void make(struct store *s, char name[SESSION_NAME_BYTES], int i, const ch
 	snprintf(text, sizeof(text), "{\"session\": \"%s\", \"run\": \"%s\", \"bytes\": %d}", name,
 		 run, bytes);
 	store_put_text(s, key, text);
+}
+
+static void make(struct store *s, char name[SESSION_NAME_BYTES], int i, const char *run, int bytes)
+{
+	struct session_line line;
+	struct err e = { 0 };
+
+	make_unlisted(s, name, i, run, bytes);
 	CHECK_OK(session_load_line(s, name, &line, &e), e); /* puts it into the index */
 }
 
@@ -123,6 +130,44 @@ static void test_bytes(void)
 	store_free(s);
 }
 
+static void put_ledger(struct store *s, const char *session)
+{
+	char key[SESSION_KEY_BYTES];
+
+	snprintf(key, sizeof(key), "tutti/ledger/%s.000001.json", session);
+	store_put_text(s, key, "{}");
+}
+
+/* A crash on a full store: the newest session has no entry in the index, and there is no room for one. */
+static void test_unlisted(void)
+{
+	struct retention_rules rules = { .keep_bytes = 100 };
+	struct store *s = store_open_faulty();
+	struct retention_view v = { 0 };
+	char names[4][SESSION_NAME_BYTES];
+
+	make(s, names[0], 0, "", 40);
+	make(s, names[1], 1, "", 70);
+	store_set_rules(s, "put tutti/index/* full");
+	make_unlisted(s, names[2], 2, "", 1000);
+	CHECK_STR(look(s, &rules, 3, &v), "0"); /* nothing names it */
+	put_ledger(s, names[2]);
+	CHECK_STR(look(s, &rules, 3, &v), "0 1");
+	CHECK_EQ(v.sessions, 3);
+	CHECK_EQ(v.bytes, 1000);
+	put_ledger(s, "2030_01_01_00_00_00_000003"); /* a capture under way */
+	put_ledger(s, names[1]); /* and a retry */
+	CHECK_STR(look(s, &rules, 3, &v), "0 1");
+	CHECK_EQ(v.sessions, 3);
+	store_set_rules(s, "");
+	CHECK_STR(look(s, &rules, 3, &v), "0 1"); /* makes the entry */
+	CHECK_STR(look(s, &rules, 3, &v), "0 1");
+	CHECK_EQ(v.sessions, 3);
+	CHECK_EQ(v.bytes, 1000);
+	retention_view_release(&v);
+	store_free(s);
+}
+
 /* A look reads no object; one that fails leaves the earlier one. */
 static void test_reads(void)
 {
@@ -183,6 +228,7 @@ int main(void)
 	test_age();
 	test_runs();
 	test_bytes();
+	test_unlisted();
 	test_reads();
 	test_refused();
 	return 0;
