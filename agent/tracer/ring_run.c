@@ -82,7 +82,7 @@ static void add_losses(const struct ring *r, struct tracer_run *run, const char 
 	struct ring_loss losses[RING_LOSSES_MAX];
 	size_t n = ring_losses(r, t0_ns, run->t1_raw_ns, losses);
 	struct xs_builder *b;
-	char plane[80];
+	char plane[80], name[96];
 
 	if (!n)
 		return;
@@ -95,8 +95,8 @@ static void add_losses(const struct ring *r, struct tracer_run *run, const char 
 		int64_t from_ns = larger(losses[i].from_raw_ns, t0_ns);
 		int64_t to_ns = smaller(losses[i].to_raw_ns, run->t1_raw_ns);
 
-		xs_event(b, plane + strlen("/host:CPU "), (from_ns - t0_ns) * 1000,
-			 (to_ns - from_ns) * 1000);
+		snprintf(name, sizeof(name), "%" PRIu64 " %s lost", losses[i].count, what);
+		xs_event(b, name, (from_ns - t0_ns) * 1000, (to_ns - from_ns) * 1000);
 		xs_stat_uint(b, "records", losses[i].count);
 	}
 	xs_finish(b, &tracer_run_add_part(run)->bytes);

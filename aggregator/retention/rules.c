@@ -73,7 +73,8 @@ struct look {
 	struct session_keys pins;
 	struct session_keys ruled; /* sessions of runs with a rule of their own, sorted */
 	struct session_keys aged; /* those of them that are old, newest first */
-	struct session_keys left; /* that have a ledger, sorted; those in front of the walk, and older */
+	struct session_keys
+		left; /* that have a ledger, sorted; those in front of the walk, and older */
 	const struct retention_run *run; /* whose sessions are being listed */
 	bool is_full; /* the newer sessions have all the bytes */
 	struct retention_view view; /* `old` newest first until the end */

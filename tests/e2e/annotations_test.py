@@ -228,7 +228,7 @@ def test_agent_is_stopped():
         space = xspace.load(c.logdir / "plugins/profile" / doc["session"] / "host-a.xplane.pb")
         [plane] = [p for p in space.planes if p.name == "/host:CPU lost annotations"]
         [(name, start, duration, _)] = xspace.events(plane)
-        assert name == "lost annotations" and start < 0.1e12 and start + duration > 0.99e12, (start, duration)  # all of the second
+        assert name == f"{tracer['lost']} annotations lost" and start < 0.1e12 and start + duration > 0.99e12, (start, duration)  # all of the second
 
 
 own_processes()  # steps of other programs here would count

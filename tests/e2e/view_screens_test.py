@@ -128,13 +128,16 @@ def check_overview(p, session):
     assert len(busy) > 1 and len(idle) == 1, (busy, idle)
 
 
-def imported(c, name, line, events):
-    """A session of one host with one track; events are (name, start_ps, length_ps)."""
+def imported(c, name, line, events, losses=()):
+    """A session of one host with one track, and the spans in which records of it are missing; events are (name, start_ps, length_ps)."""
     space = xspace.message_class("tensorflow/xplane.proto", "tensorflow.profiler.XSpace")()
-    plane = traces.Plane(space.planes.add(id=1, name="/host:CPU"))
-    track = plane.line(line)
-    for event in events:
-        plane.event(track, *event)
+    for i, (title, track, given) in enumerate((("/host:CPU", line, events), ("/host:CPU lost marks", "lost", losses))):
+        if not given:
+            continue
+        plane = traces.Plane(space.planes.add(id=i + 1, name=title))
+        track = plane.line(track)
+        for event in given:
+            plane.event(track, *event)
     folder = c.dir / name / "plugins/profile/2025_11_01"
     folder.mkdir(parents=True)
     (folder / "host-0.xplane.pb").write_bytes(space.SerializeToString())
@@ -156,6 +159,18 @@ def check_instant(c, b, p):
     b.press("f")
     s = p.until("its surroundings", lambda s: s["t1"] - s["t0"] < 1e9)
     assert abs((s["t0"] + s["t1"]) / 2 - e["startPs"]) < 1000 and s["t1"] - s["t0"] == 1e8 and s["onScreen"] == 1, (s["t0"], s["t1"], s["onScreen"], e)
+
+
+def check_losses(c, b, p):
+    """Where records are missing there is a hatch: on the track that says so, and on the host's line."""
+    lost = 15_000_000_000, 10_000_000_000
+    p.show(imported(c, "losses", "marks", [(f"mark {i}", 5_000_000_000 + i * 1_000_000_000, 0) for i in range(40) if not 10 <= i < 20], [("10 marks lost", *lost)]))
+    s = p.ready()
+    hatched = lambda row, ps: len(p.b.run(f"{PIXELS} return Object.keys(colors(at({p.at(s, ps)}, {row['y'] + 3}, 12, 10)))")) > 1
+    for label in ("host-0", "lost"):
+        row = next(r for r in s["rows"] if r["label"] == label)
+        assert [hatched(row, ps) for ps in (12e9, 16e9, 24e9, 26e9)] == [False, True, True, False], label
+    assert not hatched({"y": 5}, 18e9), "in the strip that shows how busy hosts are"
 
 
 def check_deep(c, b, p):
@@ -182,6 +197,7 @@ def test_screens():
         check_forced(p, session)
         check_overview(p, session)
         check_instant(c, b, p)
+        check_losses(c, b, p)
         check_deep(c, b, p)
         b.close()
 

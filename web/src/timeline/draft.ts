@@ -2,7 +2,7 @@
 // From a scene to a job for the worker: which rows are to be seen, where, and from which tiles.
 import { mix, pack, type Rgb } from "./color";
 import type { Job, Overview, Stripe } from "./job";
-import { LANE, type Model, PLANE_HEIGHT, type Row, STRIP } from "./model";
+import { LANE, type Model, PLANE_HEIGHT, type Row, showsLosses, STRIP } from "./model";
 import { OVERVIEW, type Scene, shiftOf, TOP, yOf } from "./scene";
 import { BUCKETS, GROUP, type Tile } from "./tile";
 import type { Tiles } from "./tiles";
@@ -17,8 +17,8 @@ export interface Draft {
 /** Of a theme, what the worker has to know. */
 export interface Colors { dark: boolean; backRgb: Rgb; rowRgb: Rgb }
 
-/* Bit k: track k of a group is a device's, is a counter. */
-interface Kinds { devices: number; counters: number }
+/* Bit k: track k of a group is a device's; is none of events: a counter, or spans without records. */
+interface Kinds { devices: number; others: number }
 
 export class Drafts {
   private kinds: { of: Model["doc"] | null; known: Map<string, Kinds> } = { of: null, known: new Map() };
@@ -75,6 +75,7 @@ export class Drafts {
 
   private addRow(job: Job, s: Scene, ratio: number, row: Row, add: (file: number, track: number) => number): void {
     const top = Math.round(yOf(s, row) * ratio), { file, plane, info } = row;
+    for (const lost of row.losses) add(lost.file, lost.track); // their spans are drawn on top, too
     if (row.kind === "track") {
       job.bands.push(top, Math.round(row.height * ratio) - 1);
       if (info!.counter) add(file!, row.track!); // which is drawn on top, from the same tiles
@@ -89,11 +90,11 @@ export class Drafts {
   /* Of a group's tracks, as bits. */
   private kindsOf(file: number, group: number): Kinds {
     if (this.kinds.of !== this.model.doc) this.kinds = { of: this.model.doc, known: new Map() };
-    const { known } = this.kinds, key = `${file}/${group}`, out = known.get(key) ?? { devices: 0, counters: 0 };
+    const { known } = this.kinds, key = `${file}/${group}`, out = known.get(key) ?? { devices: 0, others: 0 };
     for (let k = 0; k < GROUP && !known.has(key); k++) {
       const at = this.model.find(file, group * GROUP + k);
       if (at?.plane.name.startsWith("/device")) out.devices |= 1 << k;
-      if (at?.info.counter) out.counters |= 1 << k;
+      if (at && (at.info.counter || showsLosses(at.plane))) out.others |= 1 << k;
     }
     known.set(key, out);
     return out;
@@ -102,12 +103,12 @@ export class Drafts {
   /* All of the session: how busy, host by host; the window is a frame in it. */
   private overviewOf(s: Scene, ratio: number, { dark, backRgb }: Colors): Overview {
     const { beginPs, endPs } = this.model, shift = shiftOf({ ...s, t0: beginPs, t1: endPs });
-    const out: Overview = { beginPs, endPs, height: Math.round((OVERVIEW - 2) * ratio), color: pack(mix(dark ? [122, 162, 247] : [36, 87, 197], backRgb, 0.55)), tiles: [], counters: [] };
+    const out: Overview = { beginPs, endPs, height: Math.round((OVERVIEW - 2) * ratio), color: pack(mix(dark ? [122, 162, 247] : [36, 87, 197], backRgb, 0.55)), tiles: [], others: [] };
     for (const { file, group } of this.overviewPlanes()) {
-      const { counters } = this.kindsOf(file, group);
+      const { others } = this.kindsOf(file, group);
       for (const tile of this.tilesOf(file, group, { t0: beginPs, t1: endPs }, shift, true).tiles) {
         out.tiles.push(tile?.id ?? -1);
-        out.counters.push(counters);
+        out.others.push(others);
       }
     }
     return out;

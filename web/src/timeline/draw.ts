@@ -16,9 +16,22 @@ import type { Tiles } from "./tiles";
 const FONT = "11px system-ui, sans-serif";
 
 interface Theme {
-  dark: boolean; ink: string; soft: string; line: string; back: string; card: string; accent: string; select: string; hit: string; lost: string; clock: string; flow: string; warn: string; bad: string; backRgb: Rgb; rowRgb: Rgb }
+  dark: boolean; ink: string; soft: string; line: string; back: string; card: string; accent: string; select: string; hit: string; hatch: CanvasPattern; clock: string; flow: string; warn: string; bad: string; backRgb: Rgb; rowRgb: Rgb }
 
 const rgb = (css: string): Rgb => (css.match(/[\d.]+/g) ?? []).slice(0, 3).map(Number) as Rgb;
+
+function makeHatch(ground: string, line: string): CanvasPattern {
+  const size = 8, c = el("canvas", { width: size, height: size }).getContext("2d")!;
+  c.fillStyle = ground;
+  c.fillRect(0, 0, size, size);
+  c.strokeStyle = line;
+  for (const x of [-size, 0, size]) { // a slanted line goes on in the next tile
+    c.moveTo(x, size);
+    c.lineTo(x + size, 0);
+  }
+  c.stroke();
+  return c.createPattern(c.canvas, "repeat")!;
+}
 
 /* As the page's style has them now, and as numbers: a system's own colours (forced-colors) are names there. */
 function readTheme(): Theme {
@@ -26,7 +39,7 @@ function readTheme(): Theme {
   const v = (name: string): string => { probe.style.color = `var(${name})`; return getComputedStyle(probe).color; };
   const dark = isDark(), theme = {
     dark, ink: v("--ink"), soft: v("--soft"), line: v("--line"), back: v("--back"), card: v("--card"), accent: v("--accent"), select: v("--select"),
-    hit: v("--hit"), lost: v("--lost"), clock: v("--clock"), flow: v("--flow"), warn: v("--warn"), bad: v("--bad"),
+    hit: v("--hit"), hatch: makeHatch(v("--lost"), v("--bad")), clock: v("--clock"), flow: v("--flow"), warn: v("--warn"), bad: v("--bad"),
     backRgb: rgb(v("--back")), rowRgb: rgb(v("--row")),
   };
   probe.remove();
@@ -100,12 +113,25 @@ export class Picture {
   private drawTexts(s: Scene, rows: Row[], labels: Label[]): void {
     const c = this.ctx;
     this.clip(s);
+    this.drawLosses(s, rows);
     c.font = FONT;
     c.textBaseline = "middle";
     c.fillStyle = "#10151d";
     for (const l of labels) c.fillText(fit(l.text, l.width - 6), l.x + 3, l.y + (LANE - 1) / 2);
     for (const row of rows) if (row.kind === "track" && row.info!.counter) this.drawCounter(s, row);
     c.restore();
+  }
+
+  /* A hatch where records are known to be missing. */
+  private drawLosses(s: Scene, rows: Row[]): void {
+    const c = this.ctx, { hatch } = this.theme;
+    c.fillStyle = hatch;
+    for (const row of rows) for (const { file, track } of row.losses) for (const { tile, from, to } of this.drafts.pieces(file, track, s, shiftOf(s))) {
+      for (let i = from; i < to; i++) {
+        const x = xOf(s, tile.fromPs + tile.start[i] * tile.unit), end = x + tile.length[i] * tile.unit / (s.t1 - s.t0) * (s.width - s.gutter);
+        c.fillRect(x, yOf(s, row) + 1, Math.max(2, end - x), row.height - 2);
+      }
+    }
   }
 
   /* A band from the least to the largest value of each bucket, and the last value as a line: no spike vanishes. */

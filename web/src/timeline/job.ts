@@ -10,7 +10,7 @@ export interface Group { first: number /* index of the leftmost place */; tiles:
 export interface Stripe { top: number; lane: number; lanes: number; labelled: boolean; tracks: number[] /* place in the groups * GROUP + place in its group */ }
 
 /** The strip of the whole session. */
-export interface Overview { beginPs: number; endPs: number; height: number; color: number; tiles: number[]; counters: number[] /* of each tile; bit k: track k is left out */ }
+export interface Overview { beginPs: number; endPs: number; height: number; color: number; tiles: number[]; others: number[] /* of each tile; bit k: track k is left out */ }
 
 /** One picture. Lengths are pixels of the screen, colours are packed. */
 export interface Job {

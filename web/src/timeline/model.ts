@@ -16,6 +16,9 @@ export interface Catalogue { state: "building" | "ready"; done_bytes: number; by
 
 export interface Place { file: number; track: number; event: number }
 
+/** Whether the events of a plane are spans without records (docs/format.md). */
+export const showsLosses = (p: Plane): boolean => p.name.startsWith("/host:CPU lost ");
+
 /** A stripe of the picture. */
 export interface Row {
   kind: "host" | "plane" | "track";
@@ -27,12 +30,16 @@ export interface Row {
   info?: Track;
   y: number; height: number; // from the top of all rows
   shown: number; // of a track: its rows that are drawn
+  losses: { file: number; track: number }[]; // the tracks whose events are spans without records: of a host all, of a track itself
   label: string;
 }
 
 export const HOST_HEIGHT = 24, PLANE_HEIGHT = 20, LANE = 15, COUNTER_HEIGHT = 40, STRIP = 14;
 const OPEN_TRACKS = 48; // planes behind so many are closed at first, and larger ones that are not the first
 const OPEN_LANES = 12, ALL_LANES = 256; // of a track, and of one that is opened whole
+
+const lossesOf = (host: Host): Row["losses"] =>
+  host.files.flatMap(({ file, planes }) => planes.filter(showsLosses).flatMap((p) => p.tracks.map((_, i) => ({ file, track: p.first_track + i }))));
 
 export class Model {
   readonly flipped = new Set<string>(); // keys that are not as they are at first
@@ -107,7 +114,7 @@ export class Model {
     for (const key of this.pinned) this.addPinned(key);
     for (const host of this.doc.hosts) {
       const key = `h${host.host}`;
-      this.add({ kind: "host", key, host, label: host.host, height: HOST_HEIGHT });
+      this.add({ kind: "host", key, host, losses: lossesOf(host), label: host.host, height: HOST_HEIGHT });
       if (!this.isOpen(key)) continue;
       for (const f of host.files) for (const plane of f.planes) this.addPlane(host, f.file, plane, want);
     }
@@ -127,7 +134,8 @@ export class Model {
   private addTrack(host: Host, file: number, plane: Plane, track: number, t: Track, label: string): void {
     const own = `t${file}.${track}`, shown = t.counter ? 1 : Math.min(t.rows, this.isOpen(own) ? ALL_LANES : OPEN_LANES);
     const height = t.counter ? COUNTER_HEIGHT : Math.max(1, shown) * LANE + 3;
-    this.add({ kind: "track", key: own, host, plane, file, track, info: t, shown, label, height });
+    const losses = showsLosses(plane) ? [{ file, track }] : [];
+    this.add({ kind: "track", key: own, host, plane, file, track, info: t, shown, losses, label, height });
   }
 
   private addPinned(key: string): void {
@@ -154,8 +162,8 @@ export class Model {
     return true;
   }
 
-  private add(row: Omit<Row, "y" | "shown"> & { shown?: number }): void {
-    const placed = { shown: 0, ...row, y: this.height };
+  private add(row: Omit<Row, "y" | "shown" | "losses"> & Partial<Row>): void {
+    const placed = { shown: 0, losses: [], ...row, y: this.height };
     this.rows.push(placed);
     this.byKey.set(row.key, placed);
     this.height += row.height;

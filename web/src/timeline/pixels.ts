@@ -129,7 +129,7 @@ export class Pixels {
       const tile = this.tiles.get(id);
       for (let e = 0, k = 0; tile && e < tile.start.length; e++) {
         while (e >= tile.ends[k]) k++;
-        if (o.counters[n] >>> k & 1 || tile.row[e] & 0xffff) continue;
+        if (o.others[n] >>> k & 1 || tile.row[e] & 0xffff) continue;
         const from = left + (tile.fromPs + tile.start[e] * tile.unit - o.beginPs) * scale;
         const x0 = Math.max(left, Math.floor(from)), x1 = Math.min(width, Math.ceil(from + tile.length[e] * tile.unit * scale));
         for (let x = x0; x < Math.max(x1, x0 + 1) && x < width; x++) sums[x] += (tile.row[e] >>> 16) / 65535;
