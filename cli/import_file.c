@@ -282,6 +282,8 @@ int import_file_open(struct import_file *f, const char *path, size_t nth, size_t
 		return rc;
 	source = source_of(f);
 	rc = xs_summarize(&source, &f->summary, e);
+	if (!rc)
+		rc = xs_check(&source, e);
 	if (rc)
 		return err_prefix(e, "%.300s: no XSpace", path);
 	find_time(f);

@@ -126,6 +126,13 @@ MUST_CHECK int xs_summarize(const struct xs_source *in, struct xs_summary *out, 
 /* Reads only the profile_start_ns of a file. Lines are not decoded: malformed lines are not an error. */
 MUST_CHECK int xs_profile_start(const struct xs_source *in, uint64_t *start_ns, struct err *e);
 
+/*
+ * Whether the file is a whole XSpace: each message in it is walked to its end, also what no reading visits. Of a file that
+ * passes a viewer's index can be built (tvx/tvx.h), and each of its events be read, up to the limits. ERR_INVALID names the
+ * byte.
+ */
+MUST_CHECK int xs_check(const struct xs_source *in, struct err *e);
+
 /* ---- build ---- */
 
 /*

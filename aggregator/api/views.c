@@ -153,6 +153,18 @@ static void answer_progress(struct question *q, const struct view_progress *p)
 	api_answer_json(q->req, 202, doc);
 }
 
+/* What the files hold no server can show: that is not a failure of this one. */
+static void answer_unshown(struct http_req *req, struct view_progress *p)
+{
+	json_t *doc = json_object();
+
+	err_prefix(&p->why, "the session cannot be shown");
+	json_put_text(doc, "error", p->why.msg);
+	if (p->is_unreadable)
+		json_put_text(doc, "reason", "unreadable");
+	api_answer_json(req, p->is_unreadable ? 422 : 500, doc);
+}
+
 static int write_catalogue(struct question *q)
 {
 	const struct buf *text = view_catalogue(q->view);
@@ -183,7 +195,7 @@ static void done_read(void *arg)
 		return;
 	}
 	if (p.state == VIEW_FAILED)
-		http_answer_error(q->req, 500, "the session cannot be shown: %s", p.why.msg);
+		answer_unshown(q->req, &p);
 	else
 		answer_progress(q, &p);
 	question_free(q);

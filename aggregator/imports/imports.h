@@ -52,7 +52,7 @@ void imports_add(struct imports *im, const char *session, const char *file, uint
 		 const void *data, size_t len, imports_done done, void *arg);
 
 /*
- * All files are there: checks each (an XSpace with T0 in it, its checksum), stores them and commits the session. The
+ * All files are there: checks each (a whole XSpace with T0 in it, its checksum), stores them and commits the session. The
  * document is the manifest. An import whose files are wrong is gone; ERR_INVALID names file and place.
  */
 void imports_commit(struct imports *im, const char *session, imports_done done, void *arg);

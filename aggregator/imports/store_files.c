@@ -66,6 +66,8 @@ static int check_file(const struct import *im, struct import_file *f, struct err
 	rc = check_crc(im, f, e);
 	if (!rc)
 		rc = xs_summarize(&source, &sum, e);
+	if (!rc)
+		rc = xs_check(&source, e);
 	if (rc)
 		return rc;
 	f->events = sum.events;

@@ -225,7 +225,8 @@ static int index_files(struct building *b, struct err *e)
 		b->before += b->f->size;
 		atomic_store(&b->o->done, b->before);
 	}
-	if (!rc && s->n_files && !n_shown)
+	b->o->is_unreadable = !rc && s->n_files && !n_shown;
+	if (b->o->is_unreadable)
 		rc = err_set(e, ERR_INVALID, "%s", s->files[0].why);
 	if (!rc)
 		utimensat(AT_FDCWD, folder, NULL,

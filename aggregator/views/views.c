@@ -187,6 +187,7 @@ void views_open(struct views *v, const char *session, const char *manifest, size
 	progress->bytes = atomic_load(&o->bytes);
 	if (o->state == VIEW_FAILED) {
 		progress->why = o->why;
+		progress->is_unreadable = o->is_unreadable;
 		drop(v, o);
 		return;
 	}

@@ -37,6 +37,7 @@ struct view_progress {
 	enum view_state state;
 	uint64_t done, bytes; /* of the session's files */
 	struct err why; /* VIEW_FAILED */
+	bool is_unreadable; /* VIEW_FAILED: the cause is in its files, none of which can be shown */
 };
 
 /*

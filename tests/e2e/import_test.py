@@ -184,6 +184,14 @@ def test_neuron():
             assert sorted(map(key, found[name])) == sorted(map(key, want)), (name, found[name])
 
 
+def bent(data, where):
+    """The file with a text that is longer than the message around it."""
+    old, new = {"name": (b"\x12\x07train 1", b"\x12\x7ftrain 1"),  # of an event's metadata
+                "stat": (b"\x22\x04\x08\x02\x18\x01", b"\x22\x04\x08\x02\x2a\x01")}[where]  # of an event: a number
+    assert data.count(old) == 1, data.count(old)
+    return data.replace(old, new)
+
+
 def test_refused():
     """Hostile and damaged input: a sentence with file and place, nothing in the store."""
     with Cluster() as c:
@@ -193,6 +201,8 @@ def test_refused():
             "cut.xplane.pb": (good[:-100], "at byte"),
             "noise.xplane.pb": (bytes(range(256)) * 40, "no XSpace"),
             "empty.xplane.pb": (b"", "empty"),
+            "bent-name.xplane.pb": (bent(good, "name"), "at byte"),
+            "bent-stat.xplane.pb": (bent(good, "stat"), "at byte"),
             "cut.xplane.pb.gz": (gzip.compress(good)[:-2000], "gzip"),
             "broken.json": (b'{"traceEvents": [{"ph": "X", "ts": 1, ', "offset"),
             "none.json": (b'{"traceEvents": []}', "no event"),

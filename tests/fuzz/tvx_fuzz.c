@@ -167,6 +167,7 @@ static void read_built(const uint8_t *data, size_t size)
 	int rc = tvx_build(&in, NULL, &sink, NULL);
 
 	CHECK(tvx_build(&in, &how, &second, NULL) == rc);
+	CHECK(xs_check(&in, NULL) || !rc || rc == ERR_LIMIT);
 	if (!rc) {
 		CHECK(out.len == same.len && !memcmp(out.data, same.data, out.len));
 		CHECK(!tvx_open(&x, out.data, out.len, size, NULL));

@@ -104,29 +104,43 @@ static bool read_stat(struct reader r, const struct event_wants *wants, struct r
 	return true;
 }
 
-static bool take_stat(struct reader *r, const struct event_wants *wants, struct raw_event *out)
+/* The stat of `len` bytes, which are there. */
+static bool take_stat(struct reader *r, uint64_t len, const struct event_wants *wants,
+		      struct raw_event *out)
 {
-	struct reader stat;
-	uint64_t len;
+	const struct reader stat = { r->p, r->p + len };
 
-	if (!read_varint(r, &len) || len > reader_left(r))
-		return false;
-	stat = (struct reader){ r->p, r->p + len };
 	r->p += len;
 	if ((!wants->is_counter && !wants->stat) || is_other_stat(stat, wants))
 		return true;
 	return read_stat(stat, wants, out);
 }
 
-static bool skip_field(struct reader *r)
+static void set_number(struct raw_event *out, uint32_t number, uint64_t value)
+{
+	if (number == XEVENT_METADATA_ID)
+		out->metadata_id = (int64_t)value;
+	if (number == XEVENT_DURATION_PS)
+		out->duration_ps = (int64_t)value;
+	if (number != XEVENT_OFFSET_PS && number != XEVENT_NUM_OCCURRENCES)
+		return;
+	out->is_aggregate = number == XEVENT_NUM_OCCURRENCES;
+	out->offset_ps = out->is_aggregate ? 0 : (int64_t)value;
+}
+
+/* A field that is unknown, or whose tag has more bytes than it needs. */
+static bool take_field(struct reader *r, const struct event_wants *wants, struct raw_event *out)
 {
 	uint32_t number, type;
 	uint64_t value;
 
 	if (!next_field(r, &number, &type, &value) || !wire_type_fits(schema_xevent, number, type))
 		return false;
+	if (number == XEVENT_STATS)
+		return take_stat(r, value, wants, out);
 	if (type == WIRE_LEN)
 		r->p += value;
+	set_number(out, number, value);
 	return true;
 }
 
@@ -160,11 +174,12 @@ bool event_decode(const uint8_t *data, size_t len, const struct event_wants *wan
 			out->is_aggregate = true;
 			break;
 		case WIRE_TAG(XEVENT_STATS, WIRE_LEN):
-			ok = take_stat(&r, wants, out);
+			ok = read_varint(&r, &value) && value <= reader_left(&r) &&
+			     take_stat(&r, value, wants, out);
 			break;
 		default:
 			r.p--;
-			ok = skip_field(&r);
+			ok = take_field(&r, wants, out);
 		}
 		if (!ok)
 			return false;

@@ -596,6 +596,29 @@ static void test_stop(const struct buf *space)
 	buf_release(&out);
 }
 
+/* A tag may have more bytes than it needs. */
+static void test_long_tags(void)
+{
+	static const uint8_t bytes[] = { 0x0a, 13, /* a plane */
+					 0x1a, 11, /* a line */
+					 0x22, 9, /* an event: metadata 1, at 5, of 7 ps */
+					 0x88, 0,  1, 0x90, 0x80, 0, 5, 0x18, 7 };
+	struct buf space = BUF_INIT, index = BUF_INIT;
+	struct tvx_entry en;
+	struct tvx *x;
+	struct err e;
+
+	buf_add(&space, bytes, sizeof(bytes));
+	build(&space, 0, &index);
+	CHECK_OK(tvx_open(&x, index.data, index.len, space.len, &e), e);
+	CHECK_OK(tvx_event(x, 0, 0, &en, &e), e);
+	CHECK_EQ(en.start_ps, 5);
+	CHECK_EQ(en.length_ps, 7);
+	tvx_close(x);
+	buf_release(&space);
+	buf_release(&index);
+}
+
 int main(void)
 {
 	struct buf space = BUF_INIT, index = BUF_INIT;
@@ -612,6 +635,7 @@ int main(void)
 	tvx_close(x);
 	test_damage(&index, space.len);
 	test_stop(&space);
+	test_long_tags();
 	buf_release(&space);
 	buf_release(&index);
 	return 0;
