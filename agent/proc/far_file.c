@@ -38,6 +38,7 @@ struct far_files {
 	int fd; /* to the reader; -1 = none */
 	int32_t pid; /* the reader's; 0 = not known yet */
 	uint32_t reader; /* counts them */
+	bool has_lost_one; /* since the last job began a reader ended that was asked */
 	struct slow_place *slow[PLACES_MAX];
 	size_t n_slow;
 	char hung[200]; /* a sentence */
@@ -232,8 +233,9 @@ static bool has_come_back(const struct slow_place *s)
 bool far_files_begin(struct far_files *ff)
 {
 	int64_t now_ns = now_mono_ns();
-	bool any = false;
+	bool any = ff->has_lost_one;
 
+	ff->has_lost_one = false;
 	for (size_t i = ff->n_slow; i-- > 0;) {
 		struct slow_place *s = ff->slow[i];
 
@@ -297,32 +299,47 @@ static int start_reader(struct far_files *ff, struct err *e)
 	struct file_answer a;
 	int rc = file_keeper_reader(ff->keeper, e);
 
-	if (rc < 0) {
+	if (rc >= 0) {
+		ff->fd = rc;
+		rc = exchange(ff, &hello, &a, NULL, e);
+	}
+	if (rc) {
 		snprintf(ff->hung, sizeof(ff->hung), "the process that reads files has ended");
 		return rc;
 	}
-	ff->fd = rc;
-	rc = exchange(ff, &hello, &a, NULL, e);
-	ff->pid = rc ? 0 : a.pid;
-	if (!rc)
-		explain(ff);
-	return rc;
+	ff->pid = a.pid;
+	explain(ff);
+	return 0;
 }
 
-/* Asks about the file at `path` in that place. On failure, which is not that of the file, there is no reader any more. */
-static int ask(struct far_files *ff, const struct far_place *place, const char *path,
-	       const struct file_request *q, struct file_answer *a, void *bytes, struct err *e)
+static int ask_once(struct far_files *ff, const struct far_place *place, const char *path,
+		    const struct file_request *q, struct file_answer *a, void *bytes, struct err *e)
 {
 	int rc = ff->fd < 0 ? start_reader(ff, e) : 0;
 
 	if (!rc)
 		rc = exchange(ff, q, a, bytes, e);
-	if (rc == ERR_TIMEOUT)
+	if (rc == ERR_TIMEOUT) {
 		give_up(ff, place, path);
-	else if (rc)
+	} else if (rc) {
 		end_reader(ff);
-	else
+		ff->has_lost_one = true;
+	} else {
 		count_asleep(ff, place, path, a->asleep_ns);
+	}
+	return rc;
+}
+
+/* Asks about the file at `path` in that place. On failure, which is not that of the file, there is no reader any more. A reader
+ * may have been killed since it was asked last: another one does as well, unless it is to have the file open. */
+static int ask(struct far_files *ff, const struct far_place *place, const char *path,
+	       const struct file_request *q, struct file_answer *a, void *bytes, struct err *e)
+{
+	int rc = ask_once(ff, place, path, q, a, bytes, e);
+
+	if (rc && rc != ERR_TIMEOUT && rc != ERR_CANCELLED && q->call != FILE_READ &&
+	    q->call != FILE_CLOSE)
+		rc = ask_once(ff, place, path, q, a, bytes, e);
 	return rc;
 }
 

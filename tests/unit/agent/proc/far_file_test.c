@@ -255,12 +255,22 @@ static void a_reader_that_ends_is_replaced(const struct bed *b)
 	struct stat st;
 	struct err e;
 	char byte;
+	pid_t pid;
 
 	(void)signal_reader(b, ff, &f, SIGKILL);
 	CHECK(far_file_read(&f, 0, &byte, 1, &e) < 0);
 	far_file_close(&f);
 	CHECK_OK(far_open_here(ff, &p, b->big, &f, &st, &e), e);
 	CHECK_OK(far_file_read(&f, 0, &byte, 1, &e), e);
+	far_file_close(&f);
+	CHECK(far_files_begin(ff) && !far_files_begin(ff)); /* something could not be read */
+
+	/* It ends before it is asked. */
+	pid = file_reader(NULL, 0);
+	CHECK(pid && !kill(pid, SIGKILL));
+	while (!kill(pid, 0))
+		now_sleep_until_mono(now_mono_ns() + NS_PER_MS);
+	CHECK_OK(far_open_here(ff, &p, b->big, &f, &st, &e), e);
 	far_file_close(&f);
 	far_files_free(ff);
 }
