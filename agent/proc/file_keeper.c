@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -12,15 +13,22 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/proc/foreign_file.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
 
 /* A call that took less was not asleep for long. */
 #define QUICK_NS NS_PER_MS
+
+/* The first keeper that ends is replaced at once. From then on there is none for so long, twice as long each time: one that ends at
+ * each start costs next to nothing. After one that lived for longer than the most it begins anew. */
+#define REST_NS	    NS_PER_S
+#define REST_MAX_NS (64 * NS_PER_S)
 
 struct file_keeper {
 	int fd; /* to the keeper: each message carries the socket of a new process */
@@ -120,8 +128,8 @@ static void serve(int fd)
 
 /* ---- the keeper ---- */
 
-/* The socket that a message carries, and its byte; -1 at the end. */
-static int take_socket(int fd, char *byte)
+/* Waits for a message: its byte, and the socket that it carries, -1 where that has not come. False at the end. */
+static bool take_socket(int from, char *byte, int *fd)
 {
 	union {
 		struct cmsghdr head;
@@ -132,11 +140,13 @@ static int take_socket(int fd, char *byte)
 			    .msg_iovlen = 1,
 			    .msg_control = &control,
 			    .msg_controllen = sizeof(control) };
-	int out = -1;
 
-	if (recvmsg(fd, &m, MSG_CMSG_CLOEXEC) > 0 && m.msg_controllen >= sizeof(control.head))
-		memcpy(&out, CMSG_DATA(&control.head), sizeof(out));
-	return out;
+	*fd = -1;
+	if (recvmsg(from, &m, MSG_CMSG_CLOEXEC) <= 0)
+		return false;
+	if (m.msg_controllen >= sizeof(control.head))
+		memcpy(fd, CMSG_DATA(&control.head), sizeof(*fd));
+	return true;
 }
 
 /* A process that waits for a file system that can be given up ends with its keeper. */
@@ -151,38 +161,101 @@ static void become(const struct file_keeper *k, char kind, int fd)
 	_exit(0);
 }
 
+/* Instead of an output, or an input, of the agent. */
+static void open_null(int fd)
+{
+	close(fd);
+	(void)!open("/dev/null", O_RDWR);
+}
+
+/* A reader that the kernel keeps must keep no file, folder or output of the agent. */
 static void keep(const struct file_keeper *k)
 {
 	char kind;
 	int fd;
 
-	while ((fd = take_socket(k->fd, &kind)) >= 0) {
-		if (fork() == 0)
+	prctl(PR_SET_NAME, "tutti-files");
+	signal(SIGCHLD, SIG_IGN);
+	open_null(STDERR_FILENO);
+	while (take_socket(k->fd, &kind, &fd)) {
+		if (fd >= 0 && fork() == 0)
 			become(k, kind, fd);
 		close(fd);
 	}
 	_exit(0);
 }
 
-/* Signals for a group of processes are the agent's to follow: its readers end with it. A reader that the kernel keeps
- * must keep no file, folder or output of the agent. */
-static void become_keeper(struct file_keeper *k, int fd)
+/* ---- the guard ---- */
+
+/* For so long who asks for a process gets none. */
+static void refuse(const struct file_keeper *k, int64_t ns)
 {
-	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD };
+	struct pollfd p = { .fd = k->fd, .events = POLLIN };
+	const int64_t until_ns = now_mono_ns() + ns;
+	int64_t left_ns;
+	char kind;
+	int fd;
+
+	while ((left_ns = until_ns - now_mono_ns()) > 0) {
+		if (poll(&p, 1, (int)(left_ns / NS_PER_MS) + 1) <= 0)
+			continue;
+		if (!take_socket(k->fd, &kind, &fd))
+			_exit(0);
+		close(fd);
+	}
+}
+
+/* Returns a status of waitpid(): 0 if the agent has ended. */
+static int run_keeper(const struct file_keeper *k)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		keep(k);
+	if (pid > 0)
+		(void)waitpid(pid, &status, 0);
+	return status;
+}
+
+/* All keepers take from one socket: what is asked while there is none waits for the next, unless that is to rest. */
+static void guard(const struct file_keeper *k)
+{
+	int64_t began_ns = now_mono_ns(), rest_ns = 0;
+	int status;
+
+	while ((status = run_keeper(k))) {
+		if (now_mono_ns() - began_ns > REST_MAX_NS)
+			rest_ns = 0;
+		log_warn("AGT-PART", "part=files state=%s reason=\"tutti-files: signal %d\"",
+			 rest_ns ? "resting" : "restarted",
+			 WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+		refuse(k, rest_ns);
+		rest_ns = rest_ns ? 2 * rest_ns : REST_NS;
+		if (rest_ns > REST_MAX_NS)
+			rest_ns = REST_MAX_NS;
+		began_ns = now_mono_ns();
+	}
+	_exit(0);
+}
+
+/* Signals for a group of processes are the agent's to follow: its readers end with it. The guard keeps the agent's log. */
+static void become_guard(struct file_keeper *k, int fd)
+{
+	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 
 	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
 		signal(ignored[i], SIG_IGN);
-	prctl(PR_SET_NAME, "tutti-files");
-	for (int i = 0; i < 3; i++) {
-		close(i);
-		(void)!open("/dev/null", O_RDWR);
-	}
+	signal(SIGCHLD, SIG_DFL);
+	prctl(PR_SET_NAME, "tutti-guard");
+	open_null(STDIN_FILENO);
+	open_null(STDOUT_FILENO);
 	dup2(fd, 3);
 	(void)!chdir("/");
 	for (int i = 4; i < 1024; i++)
 		close(i);
 	k->fd = 3;
-	keep(k);
+	guard(k);
 }
 
 static int share(struct file_keeper *k, struct err *e)
@@ -210,7 +283,7 @@ int file_keeper_start(struct file_keeper **out, const struct file_helper *helper
 	if (!rc && (pid = fork()) < 0)
 		rc = err_errno(e, "starting the reader of files");
 	if (!rc && !pid)
-		become_keeper(k, fds[1]);
+		become_guard(k, fds[1]);
 	k->fd = fds[0];
 	if (fds[1] >= 0)
 		close(fds[1]);

@@ -5,8 +5,9 @@
  * whose thread that is. So no thread of the agent touches such files: a reader does, a small process that is given up
  * when it hangs (far_file.h).
  *
- * The keeper is forked before the agent has threads. It forks the readers, and all end when the agent does, but for those
- * that the kernel keeps. It also forks helpers: processes that do another job which the kernel may keep.
+ * The keeper (tutti-files) forks the readers, and helpers: processes that do another job which the kernel may keep. Its guard
+ * (tutti-guard), which is forked before the agent has threads, does nothing but fork the keeper, and another one when that was
+ * killed. All end when the agent does, but for those that the kernel keeps. The keeper does so, too, when only its guard was killed.
  */
 #ifndef AGENT_PROC_FILE_KEEPER_H
 #define AGENT_PROC_FILE_KEEPER_H
@@ -31,7 +32,8 @@ MUST_CHECK int file_keeper_start(struct file_keeper **out, const struct file_hel
 				 struct err *e);
 void file_keeper_free(struct file_keeper *k); /* NULL is fine */
 
-/* Any thread. A new reader: returns a socket to it, which the caller closes, or a negative code. */
+/* Any thread. A new reader: returns a socket to it, which the caller closes, or a negative code. The socket is closed at the other end
+ * if the keeper is killed meanwhile, or was so often that there is none for a while. */
 MUST_CHECK int file_keeper_reader(const struct file_keeper *k, struct err *e);
 
 /* The same for a helper, with which one byte stream is spoken. */

@@ -5,6 +5,7 @@ TUTTI_PYTHONS has the interpreters, one a line, "VERSION COMMAND...", of which t
 TUTTI_PYTHON_SECONDS the windows are that long, and the limits are those of docs/tracers.md: tests/pythons.sh.
 """
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -264,6 +265,40 @@ def test_exec():
         wait_until("the second one", lambda: shown() == {"second.py"}, 30)
 
 
+def child(pid, name):
+    """The process of that name which process `pid` has started."""
+    for status in pathlib.Path("/proc").glob("[0-9]*/status"):
+        try:
+            fields = dict(line.split(":\t", 1) for line in status.read_text().splitlines())
+        except OSError:
+            continue  # it has ended
+        if (fields["Name"], fields["PPid"]) == (name, str(pid)):
+            return int(status.parent.name)
+    raise AssertionError(f"{pid} has no {name}")
+
+
+def test_killed_reader():
+    """What reads files and memory for the agent is killed. The next capture has names of a program that is new; stacks are whole again soon."""
+    with Cluster() as c:
+        c.aggregator()
+        agent(c)
+        p = start_job(c, "job", PYTHONS[0][1:])
+        wait_until("the agent to find the job", lambda: p.pid in sampled(c, "host-a"), 30)
+        os.kill(child(child(c.processes["host-a"].pid, "tutti-guard"), "tutti-files"), signal.SIGKILL)
+        c.start("burst", [BIN / "burst", "--period", "100ms", "--work", "50ms"])
+        _, _, space = capture(c)
+        cpu = [q for q in space.planes if q.name == "/host:CPU"]
+        assert not cpu or "burst_work" in {name for name, *_ in xspace.events(cpu[0])}, cpu
+        [line] = [line for line in c.log("host-a").splitlines() if "part=files" in line]
+        assert "W AGT-PART part=files state=restarted" in line and "signal 9" in line, line
+
+        def is_whole():
+            code, _, space = capture(c)
+            found = [lines_of(q) for q in space.planes if q.name == plane_name(p)]
+            return code == 0 and found and {"main", "deeper"} <= set.union(*map(names_of, found[0].values()))
+        wait_until("whole stacks", is_whole, 30)
+
+
 def test_no_permission():
     """Without CAP_SYS_PTRACE the agent starts, and says what is missing; the capture says it, too."""
     if os.geteuid():
@@ -285,4 +320,5 @@ def test_no_permission():
 
 own_processes()  # all Python programs of a machine share what sampling may take
 assert subprocess.run([BIN / "tutti-agent", "--help"], capture_output=True, text=True).stdout.count("--python-hz") == 1
-main(test_timeline, test_stopped, test_roots, test_crowd, test_too_many_threads, test_short_window, test_asked_rarely, test_exec, test_no_permission)
+main(test_timeline, test_stopped, test_roots, test_crowd, test_too_many_threads, test_short_window, test_asked_rarely, test_exec, test_killed_reader,
+     test_no_permission)

@@ -10,17 +10,28 @@
 #include "base/file.h"
 #include "tests/lib/check.h"
 
-static uint32_t parent_of(pid_t pid)
+static pid_t parent_of(pid_t pid)
 {
 	struct buf text = BUF_INIT;
 	char path[32];
-	unsigned int parent = 0;
+	int parent = 0;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	if (!file_load(path, 4096, &text, NULL) && strrchr(buf_str(&text), ')'))
-		(void)sscanf(strrchr(buf_str(&text), ')'), ") %*c %u", &parent);
+		(void)sscanf(strrchr(buf_str(&text), ')'), ") %*c %d", &parent);
 	buf_release(&text);
 	return parent;
+}
+
+pid_t file_reader_keeper(pid_t reader)
+{
+	return parent_of(reader);
+}
+
+/* This process has forked the guard, that the keeper, that the reader. */
+static bool is_reader(pid_t pid)
+{
+	return parent_of(parent_of(parent_of(pid))) == getpid();
 }
 
 pid_t file_reader(const pid_t *known, size_t n)
@@ -36,7 +47,7 @@ pid_t file_reader(const pid_t *known, size_t n)
 
 		for (size_t i = 0; i < n; i++)
 			is_known |= known[i] == pid;
-		if (!is_known && parent_of((pid_t)parent_of(pid)) == (uint32_t)getpid())
+		if (!is_known && is_reader(pid))
 			found = pid;
 	}
 	closedir(dir);

@@ -9,4 +9,6 @@
 /* A reader that none of the n known ones is; 0 if there is none. */
 pid_t file_reader(const pid_t *known, size_t n);
 
+pid_t file_reader_keeper(pid_t reader);
+
 #endif

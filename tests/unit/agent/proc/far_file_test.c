@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fanotify.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/proc/file_keeper.h"
@@ -275,6 +276,77 @@ static void a_reader_that_ends_is_replaced(const struct bed *b)
 	far_files_free(ff);
 }
 
+/* Kills what has forked the reader, which dies, too. */
+static void kill_keeper(const struct bed *b, struct far_files *ff)
+{
+	const struct far_place p = place(1, 1);
+	struct far_file f;
+	struct stat st;
+	struct err e;
+	pid_t keeper;
+	char byte;
+
+	CHECK_OK(far_open_here(ff, &p, b->big, &f, &st, &e), e);
+	keeper = file_reader_keeper(file_reader(NULL, 0));
+	CHECK(keeper > 1 && !kill(keeper, SIGKILL));
+	while (!far_file_read(&f, 0, &byte, 1, &e))
+		now_sleep_until_mono(now_mono_ns() + NS_PER_MS);
+	CHECK(!far_file_is_open(&f));
+}
+
+static void a_keeper_that_ends_is_replaced(const struct bed *b)
+{
+	struct far_files *ff = far_files_new(b->keeper), *other = far_files_new(b->keeper);
+	const struct far_place p = place(1, 1);
+	struct far_file f;
+	struct stat st;
+	struct err e;
+	int64_t began;
+	char byte;
+
+	CHECK_OK(far_open_here(other, &p, b->other, &f, &st, &e), e);
+	far_file_close(&f);
+	kill_keeper(b, ff);
+	CHECK_OK(far_open_here(ff, &p, b->big, &f, &st, &e), e);
+	CHECK_OK(far_file_read(&f, 7, &byte, 1, &e), e);
+	CHECK_EQ(byte, 7);
+	far_file_close(&f);
+	CHECK_OK(far_open_here(other, &p, b->other, &f, &st, &e), e);
+	far_file_close(&f);
+	far_files_free(other);
+
+	/* A second time so soon: after a rest, in which nothing waits. */
+	began = now_mono_ns();
+	kill_keeper(b, ff);
+	CHECK(far_open_here(ff, &p, b->big, &f, &st, &e) < 0);
+	CHECK(strstr(far_files_hung(ff), "has ended"));
+	while (far_open_here(ff, &p, b->big, &f, &st, &e))
+		now_sleep_until_mono(now_mono_ns() + 10 * NS_PER_MS);
+	printf("another keeper after %.2f s\n", (double)(now_mono_ns() - began) / NS_PER_S);
+	CHECK(now_mono_ns() - began >= NS_PER_S / 2);
+	CHECK_OK(far_file_read(&f, 7, &byte, 1, &e), e);
+	far_file_close(&f);
+	CHECK_STR(far_files_hung(ff), "");
+	CHECK(far_files_begin(ff));
+	far_files_free(ff);
+}
+
+/* Also while there is to be no keeper. */
+static void all_end_with_the_agent(struct bed *b)
+{
+	struct far_files *ff = far_files_new(b->keeper);
+	int64_t began = now_mono_ns();
+	int status;
+
+	kill_keeper(b, ff);
+	far_files_free(ff);
+	file_keeper_free(b->keeper);
+	CHECK(wait(&status) > 0 && !status);
+	CHECK(now_mono_ns() - began < 2 * NS_PER_S);
+	while (file_reader(NULL, 0))
+		now_sleep_until_mono(now_mono_ns() + NS_PER_MS);
+}
+
 int main(void)
 {
 	struct bed b = { .dir = temp_dir() };
@@ -292,9 +364,8 @@ int main(void)
 	slow_files_are_left_alone_in_time(&b);
 	a_stop_ends_the_wait(&b);
 	a_reader_that_ends_is_replaced(&b);
-	file_keeper_free(b.keeper);
-	while (file_reader(NULL, 0))
-		now_sleep_until_mono(now_mono_ns() + NS_PER_MS);
+	a_keeper_that_ends_is_replaced(&b);
+	all_end_with_the_agent(&b);
 	temp_dir_remove(b.dir);
 	free(b.big);
 	free(b.other);
