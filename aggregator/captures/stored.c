@@ -24,6 +24,7 @@ struct listing {
 	struct capture *copy;
 	unsigned int *n_right; /* by host: listed files that are as reported */
 	size_t n; /* listed files */
+	size_t n_asked; /* hosts whose files were asked for by their keys */
 };
 
 static bool has_size(const struct capture_host *h, unsigned int n, uint64_t size)
@@ -89,14 +90,13 @@ static int count_files(struct store *s, const struct capture *c, const struct ca
 
 static int ask_for_missing(struct store *s, struct listing *l, struct err *e)
 {
-	size_t n_asked = 0;
 	int rc = 0;
 
-	for (size_t i = 0; !rc && i < l->copy->n_hosts && n_asked < ASKED_MOST; i++) {
+	for (size_t i = 0; !rc && i < l->copy->n_hosts && l->n_asked < ASKED_MOST; i++) {
 		if (!is_missing(l, i))
 			continue;
 		rc = count_files(s, l->copy, &l->copy->hosts[i], &l->n_right[i], e);
-		n_asked++;
+		l->n_asked++;
 	}
 	return rc;
 }
@@ -122,12 +122,14 @@ static void fail_missing(struct listing *l)
 	}
 }
 
-/* Whether each listed file is one that the manifest will name. */
+/* Whether each listed file is one that the manifest will name. One that came late may lack others, too. */
 static bool is_tidy(const struct listing *l)
 {
 	const struct capture *c = l->copy;
 	size_t named = 0;
 
+	if (l->n_asked)
+		return false;
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		if (c->hosts[i].stored && l->n_right[i] == c->hosts[i].n_files)
 			named += c->hosts[i].n_files;

@@ -2,9 +2,9 @@
 """Agents put their files into a bucket by grants, and the bucket fails, forgets, is away, or has what it should not have: nothing gets lost."""
 import threading
 
-from lib.grants import HOSTS, capture, check_files, start
+from lib.grants import HOSTS, capture, check_files, files_of, start
 from fake_s3 import FakeS3, Object, Refusal
-from lib.cluster import SLOW, Cluster, main
+from lib.cluster import SLOW, Cluster, main, wait_until
 
 
 def test_failing_store():
@@ -47,6 +47,27 @@ def test_listing_that_comes_late():
         doc = capture(c)
         assert doc["complete"] == len(HOSTS) and doc["failed"] == 0, doc
         check_files(c, s3, doc)
+
+
+def test_listing_that_lacks_some():
+    """It has the file of a host that failed, and lacks as many others: that file is removed all the same."""
+    with FakeS3() as s3, Cluster() as c:
+        s3.short_pages = False
+        start(c, s3, hosts=HOSTS[:2])
+        s3.list_lag_s = 60
+        killed = []
+
+        def kill(method, path):
+            if method == "PUT" and path.endswith("host-b.xplane.pb") and not killed:
+                killed.append(path.split("/", 2)[2])
+                c.kill("host-b")
+            for key in killed:
+                if key in s3.buckets["bucket"]:
+                    s3.buckets["bucket"][key].modified = 0
+        s3.before = kill
+        doc = capture(c, check=3)
+        assert killed and doc["complete"] == doc["failed"] == 1, doc
+        wait_until("its file to be removed", lambda: list(files_of(s3, doc["session"])) == ["host-a.xplane.pb"])
 
 
 def test_foreign_file_under_the_key():
@@ -137,5 +158,5 @@ def test_agent_killed_after_its_put():
         check_files(c, s3, c.tutti("retry", doc["session"], "--json", check=0)[1])
 
 
-main(test_failing_store, test_store_that_forgets, test_listing_that_comes_late, test_foreign_file_under_the_key, test_bucket_away,
+main(test_failing_store, test_store_that_forgets, test_listing_that_comes_late, test_listing_that_lacks_some, test_foreign_file_under_the_key, test_bucket_away,
      test_object_of_another_owner, test_credit, test_agent_killed_after_its_put)
