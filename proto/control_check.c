@@ -351,10 +351,15 @@ static int check_progress(const Tutti__V1__Progress *m, struct err *e)
 
 static int check_files(const Tutti__V1__HostResult *m, struct err *e)
 {
+	int rc = 0;
+
 	if (m->n_files > LIMIT_HOST_FILES || m->n_crc32c != m->n_files)
 		return err_set(e, ERR_INVALID, "result: %zu files, %zu checksums", m->n_files,
 			       m->n_crc32c);
-	return check_count("observations", m->observations.len, LIMIT_OBSERVATION_BYTES, e);
+	for (size_t i = 0; i < m->n_files && !rc; i++)
+		rc = check_count("files", m->files[i], LIMIT_XSPACE_FILE_BYTES, e);
+	return rc ? rc
+		  : check_count("observations", m->observations.len, LIMIT_OBSERVATION_BYTES, e);
 }
 
 static int check_result(const Tutti__V1__HostResult *m, struct err *e)

@@ -472,9 +472,26 @@ void capture_host_stored(struct capture_host *h, uint64_t bytes, unsigned int n_
 	capture_notify(h->capture);
 }
 
+/* Files are cut by the sizes of a report, and the store's are compared with them. */
+static bool is_of_stored(const struct capture_host *h, const uint64_t *bytes, unsigned int n)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		sum += bytes[i];
+	return n == h->n_files && capture_host_has_stored(h, sum, n);
+}
+
 void capture_host_report_files(struct capture_host *h, const uint64_t *bytes,
 			       const uint32_t *crc32c, unsigned int n)
 {
+	if (n && h->stored && !is_of_stored(h, bytes, n)) {
+		log_warn("AGG-PEER",
+			 "session=%s host=%s reason=\"its report is left out: it is not of the "
+			 "files that are stored\"",
+			 h->capture->session, h->name);
+		n = 0;
+	}
 	if (n > h->n_reported)
 		h->reported_files = pool_alloc(&h->capture->kept, n * sizeof(*h->reported_files));
 	h->n_reported = n;

@@ -465,10 +465,10 @@ static void handle_result(struct link *l, const agent_message *m)
 	set_reports(h, r);
 	if (r->steps)
 		set_steps_seen(h, r->steps);
-	capture_host_report_files(h, r->files, r->crc32c, (unsigned int)r->n_files);
-	capture_host_report_observations(h, r->observations.data, r->observations.len);
 	if (r->put && r->has_file && r->n_files == 1)
 		capture_host_put(h, r->files[0]);
+	capture_host_report_files(h, r->files, r->crc32c, (unsigned int)r->n_files);
+	capture_host_report_observations(h, r->observations.data, r->observations.len);
 	reason = clean_reason(r->reason, r->detail, detail, sizeof(detail));
 	capture_host_result(h, r->has_file, reason, detail);
 }

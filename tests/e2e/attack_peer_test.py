@@ -19,6 +19,7 @@ from lib.netns import own_processes
 from lib.raw_h2 import frame
 from lib.siege import (CONNECT, HOSTS, PROFILE, SANITIZED, TERMINATE, UPLOAD, AgentMessage, AggregatorMessage, ProfileRequest,
                        TerminateRequest, UploadMessage, attack_all, hello, times, together, varint)
+from lib.xspace import message_class
 
 
 def invented_names(s):
@@ -83,7 +84,10 @@ class Liar:
         for kind, fields in kinds.items():
             part = getattr(m, kind)
             for name, value in fields.items():
-                setattr(part, name, value)
+                if isinstance(value, list):
+                    getattr(part, name).extend(value)
+                else:
+                    setattr(part, name, value)
         self.h.message(self.stream, m.SerializeToString())
 
     def upload(self, session, chunks, instance=1, h=None, **begin):
@@ -149,6 +153,41 @@ def uploads_that_lie(s):
         assert host_of(s, session, "liar")["state"] == "failed"
         assert host_of(s, session, "host-1")["state"] == "complete"
         assert len(os.listdir(f"/proc/{s.agg.pid}/fd")) < before + 40
+
+
+def undated():
+    """The least that is taken for a host's file."""
+    space = message_class("tensorflow/xplane.proto", "tensorflow.profiler.XSpace")()
+    plane = space.planes.add(name="Task Environment")
+    plane.stat_metadata[1].id, plane.stat_metadata[1].name = 1, "profile_start_time"
+    plane.stats.add(metadata_id=1, uint64_value=1)
+    return space.SerializeToString()
+
+
+def reports_of_other_files(s):
+    """Sizes that are not those of the stored file: it is not cut, and the session of the others is committed. It is the smallest, and a host is missing,
+    so it gets the warnings."""
+    data = undated()
+    with s.attack():
+        for size in (0, 10, len(data) - 1, len(data) + 1, 2 * 10**9, 2**40, 2**64 - 1):
+            with contextlib.closing(s.fake_agent("missing")[0]):
+                liar = Liar(s, "liar")
+                session = begin_capture(s, "all")
+                assert liar.next("arm")
+                liar.send(armed={"session": session})
+                liar.send(progress={"session": session, "state": "uploading", "bytes_total": len(data)})
+                assert liar.next("upload")
+                h, call = liar.upload(session, [data])
+                h.put(call, b"", end=True)
+                h.send(frame(raw_h2.DATA, raw_h2.END_STREAM, call))
+                assert h.read_until(lambda: h.messages.get(call)), "the file is not stored"
+                liar.send(result={"session": session, "has_file": True, "files": [size], "crc32c": [zlib.crc32(data)]})
+                found, honest = host_of(s, session, "liar"), host_of(s, session, "host-1")
+                assert honest["state"] == "complete" and found["bytes"] > len(data), (size, found, honest)
+                space = next((s.logdir / "plugins/profile" / session).glob("liar.xplane.pb")).read_bytes()
+                assert space.startswith(data) and len(space) == found["bytes"], (size, found)
+                h.close()
+                liar.h.close()
 
 
 def reasons_outside_of_the_table(s):
@@ -355,7 +394,7 @@ def a_hostile_aggregator(s):
     server.shutdown()
 
 
-ATTACKS = [invented_names, uploads_that_lie, reasons_outside_of_the_table, captures_of_others_are_not_terminated, datagrams, hostile_texts, names_of_folders,
+ATTACKS = [invented_names, uploads_that_lie, reports_of_other_files, reasons_outside_of_the_table, captures_of_others_are_not_terminated, datagrams, hostile_texts, names_of_folders,
            a_hostile_aggregator]
 
 
