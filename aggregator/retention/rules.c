@@ -10,6 +10,8 @@
 #include "base/now.h"
 #include "proto/names.h"
 
+#define SECOND_CHARS 19 /* of a session's name: its second */
+
 /* ---- rules ---- */
 
 static int add_run(struct retention_rules *rules, const char *text, struct err *e)
@@ -75,6 +77,7 @@ struct look {
 	struct session_keys aged; /* those of them that are old, newest first */
 	struct session_keys
 		left; /* that have a ledger, sorted; those in front of the walk, and older */
+	struct session_keys counted; /* of them: that count already, the newest second first */
 	const struct retention_run *run; /* whose sessions are being listed */
 	bool is_full; /* the newer sessions have all the bytes */
 	struct retention_view view; /* `old` newest first until the end */
@@ -139,23 +142,43 @@ static uint64_t bytes_of(struct look *l, const char *session, const struct sessi
 	return load_line(l, session, &loaded) ? (uint64_t)loaded.bytes : 0;
 }
 
+/* The index has the newest second first; sessions of one second in any order. */
+static int compare_seconds(const char *session, const char *other)
+{
+	return strncmp(session, other, SECOND_CHARS);
+}
+
 /*
- * A crash leaves a committed session without an entry in the index, and with a ledger, until there is room for the entry.
- * Such sessions after `session` count, so that what is removed for the newest one can be that room. They stay themselves.
+ * A crash leaves a committed session without an entry in the index, and with a ledger, until there is room for the
+ * entry. Such sessions count before older ones and those of the same second, so that what is removed for the newest
+ * one can be that room. They stay themselves. So does one of the same second with an entry that comes later.
  */
 static void count_unlisted(struct look *l, const char *session)
 {
 	struct session_keys *left = &l->left;
 	struct session_line line;
-	int order;
 
-	while (left->n && !l->rc && (order = strcmp(left->items[left->n - 1], session)) >= 0) {
-		if (order && load_line(l, left->items[left->n - 1], &line)) {
+	while (left->n && !l->rc && compare_seconds(left->items[left->n - 1], session) >= 0) {
+		const char *name = left->items[left->n - 1];
+
+		if (strcmp(name, session) && load_line(l, name, &line)) {
 			l->view.sessions++;
 			l->view.bytes += l->rules->keep_bytes ? (uint64_t)line.bytes : 0;
+			session_keys_add(&l->counted, name, NULL);
 		}
 		free(left->items[--left->n]);
 	}
+}
+
+/* The last ones counted are the only ones of this second. */
+static bool is_counted(const struct look *l, const char *session)
+{
+	for (size_t i = l->counted.n; i && !compare_seconds(l->counted.items[i - 1], session);
+	     i--) {
+		if (!strcmp(l->counted.items[i - 1], session))
+			return true;
+	}
+	return false;
 }
 
 /* Newest first, so the bytes so far are those of this session and of all newer ones that stay. */
@@ -169,6 +192,10 @@ static bool on_session(void *arg, const char *session, const struct session_line
 			      : is_older(l, session, l->rules->keep_ns);
 	uint64_t bytes_before;
 
+	if (is_counted(l, session)) {
+		v->pinned += is_pinned;
+		return true;
+	}
 	count_unlisted(l, session);
 	bytes_before = v->bytes;
 	if (l->rules->keep_bytes)
@@ -211,6 +238,7 @@ int retention_look(struct store *s, const struct retention_rules *rules, int64_t
 		rc = session_each(s, NULL, on_session, &l, e);
 	rc = rc ? rc : l.rc;
 	session_keys_release(&l.left);
+	session_keys_release(&l.counted);
 	session_keys_release(&l.pins);
 	session_keys_release(&l.ruled);
 	session_keys_release(&l.aged);

@@ -13,14 +13,14 @@
 #define DAY_NS	 (86400 * NS_PER_S)
 #define FIRST_NS (1795000000 * NS_PER_S)
 
-/* Session `i` began on day `i` and has `bytes`; its name ends with its number. */
-static void make_unlisted(struct store *s, char name[SESSION_NAME_BYTES], int i, const char *run,
-			  int bytes)
+/* A session that began in the first second of a day and has `bytes`; its name ends with `number`. */
+static void make_manifest(struct store *s, char name[SESSION_NAME_BYTES], int day, int number,
+			  const char *run, int bytes)
 {
 	char key[SESSION_KEY_BYTES], text[256], time[20];
 
-	time_session_name(FIRST_NS + i * DAY_NS, time);
-	snprintf(name, SESSION_NAME_BYTES, "%s_%06d", time, i);
+	time_session_name(FIRST_NS + day * DAY_NS, time);
+	snprintf(name, SESSION_NAME_BYTES, "%s_%06d", time, number);
 	CHECK(name_is_session(name));
 	snprintf(key, sizeof(key), "tutti/sessions/%s/manifest.json", name);
 	snprintf(text, sizeof(text), "{\"session\": \"%s\", \"run\": \"%s\", \"bytes\": %d}", name,
@@ -28,13 +28,19 @@ static void make_unlisted(struct store *s, char name[SESSION_NAME_BYTES], int i,
 	store_put_text(s, key, text);
 }
 
-static void make(struct store *s, char name[SESSION_NAME_BYTES], int i, const char *run, int bytes)
+static void make_entry(struct store *s, const char *name)
 {
 	struct session_line line;
 	struct err e = { 0 };
 
-	make_unlisted(s, name, i, run, bytes);
 	CHECK_OK(session_load_line(s, name, &line, &e), e); /* puts it into the index */
+}
+
+/* Session `i` began on day `i`. */
+static void make(struct store *s, char name[SESSION_NAME_BYTES], int i, const char *run, int bytes)
+{
+	make_manifest(s, name, i, i, run, bytes);
+	make_entry(s, name);
 }
 
 /* What a look at noon of day `day` calls old: "0 2", in the order of removal. */
@@ -149,7 +155,7 @@ static void test_unlisted(void)
 	make(s, names[0], 0, "", 40);
 	make(s, names[1], 1, "", 70);
 	store_set_rules(s, "put tutti/index/* full");
-	make_unlisted(s, names[2], 2, "", 1000);
+	make_manifest(s, names[2], 2, 2, "", 1000);
 	CHECK_STR(look(s, &rules, 3, &v), "0"); /* nothing names it */
 	put_ledger(s, names[2]);
 	CHECK_STR(look(s, &rules, 3, &v), "0 1");
@@ -166,6 +172,39 @@ static void test_unlisted(void)
 	CHECK_EQ(v.bytes, 1000);
 	retention_view_release(&v);
 	store_free(s);
+}
+
+/* Sessions of one second: one that has a ledger counts once, with an entry and without, and is the newest. */
+static void test_same_second(void)
+{
+	static const char *const but_one[] = { "2 1", "2 0", "1 0" }, *const last[] = { "2", "2",
+											"1" };
+	struct retention_rules rules = { 0 };
+	struct retention_view v = { 0 };
+	char names[3][SESSION_NAME_BYTES];
+
+	for (int i = 0; i < 6; i++) {
+		struct store *s = store_open_faulty();
+		int left = i % 3;
+		bool has_entry = i < 3;
+
+		for (int k = 0; k < 3; k++) {
+			make_manifest(s, names[k], 0, k, "", 4);
+			if (has_entry || k != left)
+				make_entry(s, names[k]);
+		}
+		put_ledger(s, names[left]);
+		store_set_rules(s, has_entry ? "" : "put tutti/index/* full");
+		rules.keep_bytes = 1;
+		CHECK_STR(look(s, &rules, 0, &v), but_one[left]);
+		CHECK_EQ(v.sessions, 3);
+		CHECK_EQ(v.bytes, 4);
+		rules.keep_bytes = 8;
+		CHECK_STR(look(s, &rules, 0, &v), last[left]);
+		CHECK_EQ(v.bytes, 8);
+		store_free(s);
+	}
+	retention_view_release(&v);
 }
 
 /* A look reads no object; one that fails leaves the earlier one. */
@@ -229,6 +268,7 @@ int main(void)
 	test_runs();
 	test_bytes();
 	test_unlisted();
+	test_same_second();
 	test_reads();
 	test_refused();
 	return 0;
