@@ -143,7 +143,10 @@ def test_room_by_rules():
         disk = Disk(c, c.store, "16m")
         c.aggregator()
         start_agents(c, "a")
-        old = [c.tutti("capture", "--duration", "50ms", "--json", check=0)[1]["session"] for _ in range(3)]
+        old = []
+        for _ in range(3):
+            time.sleep(1)  # the names of sessions, by which they are in order, tell the second
+            old.append(c.tutti("capture", "--duration", "50ms", "--json", check=0)[1]["session"])
         c.kill("aggregator")  # the newest may have no entry in the index yet
         disk.fill()
         damaged = c.store / "tutti/sessions" / old[0] / "manifest.json"  # the oldest: it keeps no other one
