@@ -36,6 +36,18 @@ void view_put_ps(json_t *object, const char *key, int64_t ps)
 	json_put_text(object, key, text);
 }
 
+void view_put_sum(json_t *object, const char *key, ps_sum ps)
+{
+	char text[48], *at = text + sizeof(text) - 1;
+
+	*at = '\0';
+	do {
+		*--at = (char)('0' + (int)(ps % 10));
+		ps /= 10;
+	} while (ps);
+	json_put_text(object, key, at);
+}
+
 const char *view_build(const struct view *view)
 {
 	return view->build;

@@ -22,7 +22,8 @@ struct one_event {
 
 /* The starts tell which host is late. */
 struct host_sum {
-	uint64_t count, total_ps, max_ps;
+	uint64_t count, max_ps;
+	ps_sum total_ps;
 	int64_t starts[STARTS]; /* the earliest ones */
 	size_t n_starts;
 	struct one_event first;
@@ -31,7 +32,8 @@ struct host_sum {
 struct durations {
 	const struct view_durations *what;
 	uint64_t fine[FINE];
-	uint64_t count, total_ps, min_ps, max_ps, n_seen;
+	uint64_t count, min_ps, max_ps, n_seen;
+	ps_sum total_ps;
 	struct one_event longest[LONGEST];
 	size_t n_longest;
 	struct host_sum *host; /* of the file that is read */
@@ -216,7 +218,7 @@ static void add_host(json_t *list, const char *host, const struct host_sum *sum)
 		json_array_append_new(starts, json_integer(sum->starts[i]));
 	json_put_text(doc, "host", host);
 	json_put_int(doc, "count", (int64_t)sum->count);
-	view_put_ps(doc, "total_ps", (int64_t)sum->total_ps);
+	view_put_sum(doc, "total_ps", sum->total_ps);
 	view_put_ps(doc, "max_ps", (int64_t)sum->max_ps);
 	json_put(doc, "starts_ps", starts);
 	json_put(doc, "first", event_json(&sum->first));
@@ -229,7 +231,7 @@ static void write(const struct durations *d, json_t *name, json_t *hosts, struct
 
 	json_put(doc, "name", name);
 	json_put_int(doc, "count", (int64_t)d->count);
-	view_put_ps(doc, "total_ps", (int64_t)d->total_ps);
+	view_put_sum(doc, "total_ps", d->total_ps);
 	view_put_ps(doc, "min_ps", (int64_t)d->min_ps);
 	view_put_ps(doc, "p50_ps", (int64_t)quantile(d, 0.5));
 	view_put_ps(doc, "p90_ps", (int64_t)quantile(d, 0.9));

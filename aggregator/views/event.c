@@ -92,7 +92,7 @@ static json_t *name_json(const struct tvx *x, const struct tvx_track *t, uint32_
 		if (total->name != name)
 			continue;
 		json_put_int(doc, "count", (int64_t)total->count);
-		view_put_ps(doc, "total_ps", (int64_t)total->total_ps);
+		view_put_sum(doc, "total_ps", total->total_ps);
 		view_put_ps(doc, "min_ps", (int64_t)total->min_ps);
 		view_put_ps(doc, "max_ps", (int64_t)total->max_ps);
 	}

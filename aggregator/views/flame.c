@@ -26,7 +26,8 @@ struct text {
 
 struct node {
 	uint32_t parent, text;
-	uint64_t total_ps, self_ps, count;
+	ps_sum total_ps, self_ps;
+	uint64_t count;
 };
 
 /* 1 + number by hash. */
@@ -285,7 +286,8 @@ static int add_track(void *arg, const struct view_place *at, const struct tvx_tr
 
 struct top {
 	uint32_t text;
-	uint64_t self_ps, total_ps, count;
+	ps_sum self_ps, total_ps;
+	uint64_t count;
 };
 
 static int by_self(const void *a, const void *b)
@@ -330,9 +332,12 @@ static json_t *top_json(const struct flame *f)
 			top[n->text].total_ps += n->count ? n->total_ps : 0;
 	}
 	sort_array(top, f->n_texts, sizeof(*top), by_self);
-	for (size_t i = 0; i < f->n_texts && i < SHOWN_TOP && top[i].count; i++) {
-		json_t *doc = json_object();
+	for (size_t i = 0; i < f->n_texts && json_array_size(list) < SHOWN_TOP; i++) {
+		json_t *doc;
 
+		if (!top[i].count) /* a group's name */
+			continue;
+		doc = json_object();
 		json_put(doc, "name", text_json(&f->texts[top[i].text]));
 		json_put_int(doc, "self_ns", (int64_t)(top[i].self_ps / PS_PER_NS));
 		json_put_int(doc, "total_ns", (int64_t)(top[i].total_ps / PS_PER_NS));

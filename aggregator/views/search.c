@@ -22,22 +22,18 @@ struct name_sum {
 	const char *text; /* in the index */
 	size_t len;
 	uint32_t file, name;
-	uint64_t count;
-	uint64_t total_ps, max_ps;
+	uint64_t count, max_ps;
+	ps_sum total_ps;
 };
 
 struct sums {
 	struct name_sum *names;
 	size_t n, cap;
-	uint64_t matches, total_ps;
+	uint64_t matches;
+	ps_sum total_ps;
 	json_t *tracks;
 	bool more_tracks;
 };
-
-static uint64_t add_capped(uint64_t a, uint64_t b)
-{
-	return a > (uint64_t)INT64_MAX - (b > INT64_MAX ? INT64_MAX : b) ? INT64_MAX : a + b;
-}
 
 static void add_track(struct sums *s, size_t file, uint32_t track, uint64_t count)
 {
@@ -86,7 +82,7 @@ static int add_file(struct sums *s, const struct view *view, uint32_t file,
 		if (found[t->name] && tracks[t->track].kind == TVX_EVENTS) {
 			on_track += t->count;
 			s->matches += t->count;
-			s->total_ps = add_capped(s->total_ps, t->total_ps);
+			s->total_ps += t->total_ps;
 			add_name(s, x, file, t);
 		}
 		if (on_track && (i + 1 == n || totals[i + 1].track != t->track)) {
@@ -129,7 +125,7 @@ static void join_names(struct sums *s)
 			continue;
 		}
 		last->count += s->names[i].count;
-		last->total_ps = add_capped(last->total_ps, s->names[i].total_ps);
+		last->total_ps += s->names[i].total_ps;
 		if (s->names[i].max_ps > last->max_ps)
 			last->max_ps = s->names[i].max_ps;
 	}
@@ -148,7 +144,7 @@ static json_t *names_json(const struct view *view, const struct sums *s)
 		json_put(doc, "name",
 			 view_name_json(view->files[sum->file].x, sum->name, NAME_BYTES));
 		json_put_int(doc, "count", (int64_t)sum->count);
-		view_put_ps(doc, "total_ps", (int64_t)sum->total_ps);
+		view_put_sum(doc, "total_ps", sum->total_ps);
 		view_put_ps(doc, "max_ps", (int64_t)sum->max_ps);
 		json_array_append_new(list, doc);
 	}
@@ -189,7 +185,7 @@ int view_write_search(const struct view *view, const struct view_search *what, s
 	doc = json_object();
 	json_put_int(doc, "events", (int64_t)events);
 	json_put_int(doc, "matches", (int64_t)s.matches);
-	view_put_ps(doc, "total_ps", (int64_t)s.total_ps);
+	view_put_sum(doc, "total_ps", s.total_ps);
 	json_put_int(doc, "different", (int64_t)s.n);
 	json_put(doc, "names", names_json(view, &s));
 	json_put(doc, "tracks", s.tracks);

@@ -12,7 +12,8 @@
 #define CHECK_EVENTS 4096 /* between two looks at `stop` */
 
 struct sum {
-	uint64_t count, total_ps, self_ps, min_ps, max_ps;
+	ps_sum total_ps, self_ps;
+	uint64_t count, min_ps, max_ps;
 	uint32_t name, file;
 	const char *text; /* in the index */
 	size_t len;
@@ -126,15 +127,11 @@ static void join(struct sums *s)
 	sort_array(s->items, s->n, sizeof(*s->items), by_total);
 }
 
-static int64_t ps(uint64_t v)
-{
-	return v > INT64_MAX ? INT64_MAX : (int64_t)v;
-}
-
 static void write(const struct sums *s, const struct view *view, struct buf *out)
 {
 	json_t *doc = json_object(), *list = json_array();
-	uint64_t count = 0, total = 0, self = 0;
+	ps_sum total = 0, self = 0;
+	uint64_t count = 0;
 
 	for (size_t i = 0; i < s->n; i++) {
 		const struct sum *sum = &s->items[i];
@@ -149,15 +146,15 @@ static void write(const struct sums *s, const struct view *view, struct buf *out
 		json_put(row, "name",
 			 view_name_json(view->files[sum->file].x, sum->name, NAME_BYTES));
 		json_put_int(row, "count", (int64_t)sum->count);
-		view_put_ps(row, "total_ps", ps(sum->total_ps));
-		view_put_ps(row, "self_ps", ps(sum->self_ps));
-		view_put_ps(row, "min_ps", ps(sum->min_ps));
-		view_put_ps(row, "max_ps", ps(sum->max_ps));
+		view_put_sum(row, "total_ps", sum->total_ps);
+		view_put_sum(row, "self_ps", sum->self_ps);
+		view_put_ps(row, "min_ps", (int64_t)sum->min_ps);
+		view_put_ps(row, "max_ps", (int64_t)sum->max_ps);
 		json_array_append_new(list, row);
 	}
 	json_put_int(doc, "count", (int64_t)count);
-	view_put_ps(doc, "total_ps", ps(total));
-	view_put_ps(doc, "self_ps", ps(self));
+	view_put_sum(doc, "total_ps", total);
+	view_put_sum(doc, "self_ps", self);
 	json_put_int(doc, "different", (int64_t)s->n);
 	json_put(doc, "names", list);
 	json_write(out, doc, 0);

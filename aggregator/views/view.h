@@ -127,6 +127,10 @@ json_t *view_text_json(const char *text, size_t len, size_t max);
 /* A number that JavaScript's numbers cannot hold, as a text. */
 void view_put_ps(json_t *object, const char *key, int64_t ps);
 
+/* A sum of durations: an hour of 5,000 threads is more than 64 bits hold. */
+__extension__ typedef unsigned __int128 ps_sum;
+void view_put_sum(json_t *object, const char *key, ps_sum ps);
+
 /* The file's bytes, read as they are needed. */
 struct xs_source view_source(const struct view_file *f);
 

@@ -5,7 +5,7 @@ import re
 import urllib.error
 import urllib.request
 
-from lib import xspace
+from lib import traces, xspace
 from lib.cluster import Cluster, main, wait_until
 from lib.view import BUCKETS, View
 from lib.viewer import capture, stored
@@ -212,6 +212,31 @@ def check_durations(c, v, session):
     assert int(v.ask("event", file=first["file"], track=first["track"], event=first["event"])["duration_ps"]) == every[-1]
 
 
+def test_long_sums():
+    """Sums that 64 bits do not hold are exact."""
+    hour, each = 3599 * 10**12, 2600
+    with Cluster() as c:
+        c.aggregator()
+        space = xspace.message_class("tensorflow/xplane.proto", "tensorflow.profiler.XSpace")()
+        plane = traces.Plane(space.planes.add(id=1, name="/host:CPU"))
+        for _ in range(3):
+            line = plane.line("thread")
+            plane.event(line, "outer", 0, hour)  # without time of its own
+            for _ in range(each):
+                plane.event(line, "wait", 0, hour)
+        (c.dir / "a.xplane.pb").write_bytes(space.SerializeToString())
+        session = c.tutti("import", c.dir / "a.xplane.pb", "--json", check=0)[1]["sessions"][0]["session"]
+        v, whole = View(c, session), {"from_ps": -1, "to_ps": hour + 1}
+        assert int(v.ask("event", file=0, track=0, event=7)["of_name"]["total_ps"]) == each * hour > 1 << 63
+        for doc in (v.ask("search", text="wait"), v.ask("selection", tracks="0.0,0.1,0.2", **whole), v.ask("durations", file=0, track=1, event=1, **whole)):
+            doc = doc["names"][0] if "names" in doc else doc
+            assert int(doc["total_ps"]) == 3 * each * hour > 1 << 64, doc
+        for group in ("none", "host", "track"):
+            doc = v.ask("flame", tracks="all", group=group, **whole)
+            assert doc["total_ns"] == 3 * hour // 1000, doc["total_ns"]
+            assert [(t["name"], t["self_ns"], t["total_ns"]) for t in doc["top"]] == [("wait", doc["total_ns"], doc["total_ns"]), ("outer", 0, doc["total_ns"])], doc["top"]
+
+
 def refused(v, path):
     try:
         v.fetch(path)
@@ -266,4 +291,4 @@ def test_answers():
         print(f"     {sum(t[4]['events'] for t in v.tracks)} events on {len(v.tracks)} tracks")
 
 
-main(test_answers)
+main(test_answers, test_long_sums)

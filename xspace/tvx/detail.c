@@ -21,7 +21,7 @@ struct detailing {
 	struct wire w;
 	struct wire_field plane;
 	struct read_stat *stats;
-	size_t n_stats;
+	size_t n_stats, n_own; /* the event's own come first, then those of its metadata */
 	int64_t metadata_id;
 	struct buf text; /* the bytes of all stats and names */
 	struct tvx_detail *out;
@@ -140,6 +140,10 @@ static int read_metadata(struct detailing *d, const struct wire_field *entry)
 
 	if (rc || key != d->metadata_id)
 		return rc;
+	/* of entries with the same key the last one counts, as a whole */
+	buf_reset(&d->out->name);
+	buf_reset(&d->out->display_name);
+	d->n_stats = d->n_own;
 	walk = wire_walk(&d->w, &value, schema_metadata);
 	while ((rc = wire_next(&walk, &f, d->e)) > 0) {
 		if (f.number == METADATA_NAME)
@@ -231,6 +235,7 @@ int tvx_detail(const struct tvx *x, const struct xs_source *in, uint32_t track,
 	buf_add_str(&d.text, "");
 	wire_open(&d.w, in);
 	rc = find_event(&d, en->source);
+	d.n_own = d.n_stats;
 	if (!rc)
 		rc = walk_plane(&d, XPLANE_EVENT_METADATA, read_metadata);
 	if (!rc)
