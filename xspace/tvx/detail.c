@@ -28,14 +28,19 @@ struct detailing {
 	struct err *e;
 };
 
+static size_t text_len(const struct wire_field *f)
+{
+	return f->value < TVX_TEXT_MAX ? (size_t)f->value : TVX_TEXT_MAX;
+}
+
 static int add_bytes(struct detailing *d, const struct wire_field *f, size_t *at)
 {
 	const uint8_t *p;
-	int rc = wire_peek(&d->w, f->body, f->value, &p, d->e);
+	int rc = wire_peek(&d->w, f->body, text_len(f), &p, d->e);
 
 	*at = d->text.len;
 	if (!rc)
-		buf_add(&d->text, p, (size_t)f->value);
+		buf_add(&d->text, p, text_len(f));
 	return rc;
 }
 
@@ -59,7 +64,7 @@ static int add_stat(struct detailing *d, const struct wire_field *message)
 			continue;
 		s.stat.kind = kinds[f.number];
 		s.stat.u = f.value;
-		s.stat.len = f.type == WIRE_LEN ? (size_t)f.value : 0;
+		s.stat.len = f.type == WIRE_LEN ? text_len(&f) : 0;
 		if (f.type == WIRE_LEN && (rc = add_bytes(d, &f, &s.bytes_at)))
 			return rc;
 	}
@@ -104,11 +109,11 @@ static int find_event(struct detailing *d, uint64_t at)
 static int copy_text(struct detailing *d, const struct wire_field *f, struct buf *out)
 {
 	const uint8_t *p;
-	int rc = wire_peek(&d->w, f->body, f->value, &p, d->e);
+	int rc = wire_peek(&d->w, f->body, text_len(f), &p, d->e);
 
 	buf_reset(out);
 	if (!rc)
-		buf_add(out, p, (size_t)f->value);
+		buf_add(out, p, text_len(f));
 	return rc;
 }
 
@@ -185,11 +190,11 @@ static int read_stat_name(struct detailing *d, const struct wire_field *entry)
 
 		if (s->stat.metadata_id == key) {
 			s->key_at = at;
-			s->key_len = (size_t)name.value;
+			s->key_len = text_len(&name);
 		}
 		if (s->stat.kind == XS_REF && s->stat.i == key && !s->is_done) {
 			s->bytes_at = at;
-			s->stat.len = (size_t)name.value;
+			s->stat.len = text_len(&name);
 			s->is_done = true;
 		}
 	}

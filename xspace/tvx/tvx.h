@@ -174,11 +174,13 @@ MUST_CHECK int tvx_event(const struct tvx *x, uint32_t track, uint64_t event, st
 
 /* ---- what only the XSpace has ---- */
 
+#define TVX_TEXT_MAX ((size_t)128 << 10) /* bytes of one name or value; what is longer is cut */
+
 /* A stat with its name, of the event itself or of its metadata. A reference has the kind XS_STR. Borrowed for the call. */
 typedef void (*tvx_stat_fn)(void *arg, const char *key, size_t key_len, const struct xs_stat *s);
 
 struct tvx_detail {
-	struct buf name; /* of the metadata, whole */
+	struct buf name; /* of the metadata */
 	struct buf display_name; /* empty if there is none */
 };
 

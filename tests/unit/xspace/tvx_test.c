@@ -619,6 +619,62 @@ static void test_long_tags(void)
 	buf_release(&index);
 }
 
+static int read_bytes(void *arg, uint64_t offset, void *buf, size_t len, struct err *e)
+{
+	const struct buf *space = arg;
+
+	(void)e;
+	memcpy(buf, space->data + offset, len);
+	return 0;
+}
+
+static void count_stat(void *arg, const char *key, size_t key_len, const struct xs_stat *s)
+{
+	unsigned int *n = arg;
+
+	CHECK_EQ(key_len, 3);
+	CHECK(!memcmp(key, "hlo", 3));
+	CHECK_EQ(s->len, TVX_TEXT_MAX);
+	++*n;
+}
+
+/* A name and values that are longer than what is read in one piece, as the HLO of a large program is. */
+static void test_long_texts(void)
+{
+	struct xs_builder *b = xs_builder_new();
+	struct buf space = BUF_INIT, index = BUF_INIT;
+	struct tvx_detail d = { BUF_INIT, BUF_INIT };
+	size_t len = XS_MAX_SPAN + (size_t)1;
+	char *text = xmalloc(len + 1);
+	struct xs_source in;
+	struct tvx_entry en;
+	unsigned int n = 0;
+	struct tvx *x;
+	struct err e;
+
+	memset(text, 'x', len);
+	text[len] = '\0';
+	xs_plane(b, 1, "p");
+	xs_line(b, 1, "l", 0);
+	xs_event(b, text, 0, 1);
+	xs_stat_str(b, "hlo", text);
+	xs_finish(b, &space);
+	xs_builder_free(b);
+	free(text);
+	build(&space, 0, &index);
+	in = (struct xs_source){ .read = read_bytes, .arg = &space, .size = space.len };
+	CHECK_OK(tvx_open(&x, index.data, index.len, space.len, &e), e);
+	CHECK_OK(tvx_event(x, 0, 0, &en, &e), e);
+	CHECK_OK(tvx_detail(x, &in, 0, &en, &d, count_stat, &n, &e), e);
+	CHECK_EQ(d.name.len, TVX_TEXT_MAX);
+	CHECK_EQ(n, 1);
+	tvx_close(x);
+	buf_release(&d.name);
+	buf_release(&d.display_name);
+	buf_release(&space);
+	buf_release(&index);
+}
+
 int main(void)
 {
 	struct buf space = BUF_INIT, index = BUF_INIT;
@@ -636,6 +692,7 @@ int main(void)
 	test_damage(&index, space.len);
 	test_stop(&space);
 	test_long_tags();
+	test_long_texts();
 	buf_release(&space);
 	buf_release(&index);
 	return 0;
