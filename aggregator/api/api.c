@@ -25,6 +25,7 @@
 #include "base/conf.h"
 #include "base/jobs.h"
 #include "base/mem.h"
+#include "base/pieces.h"
 #include "json/json_text.h"
 #include "net/http_server.h"
 #include "proto/reasons.h"
@@ -48,6 +49,49 @@ void api_answer_text(void *req, struct buf *text_taken)
 void api_accept_text(void *req, struct buf *text_taken)
 {
 	http_answer_take(req, 202, "application/json", text_taken);
+}
+
+/* An answer of which the client reads as fast as it can. */
+struct long_answer {
+	struct pieces *text;
+	struct http_body *body;
+};
+
+static void on_piece(void *arg, struct buf *piece_taken, bool is_last)
+{
+	struct long_answer *a = arg;
+
+	http_body_add(a->body, piece_taken);
+	if (is_last)
+		http_body_end(a->body);
+	else
+		http_body_pause(a->body);
+}
+
+static void on_room(void *arg, size_t bytes)
+{
+	struct long_answer *a = arg;
+
+	pieces_more(a->text, bytes, on_piece, a);
+}
+
+static void on_closed(void *arg)
+{
+	struct long_answer *a = arg;
+
+	pieces_free(a->text);
+	free(a);
+}
+
+void api_answer_pieces(struct http_req *req, struct pieces *text_taken)
+{
+	static const struct http_body_events events = { on_room, on_closed };
+	struct long_answer *a = xcalloc(1, sizeof(*a));
+
+	a->text = text_taken;
+	a->body = http_answer_pieces(req, "application/json", &events, a);
+	if (!a->body)
+		on_closed(a);
 }
 
 static int status_of(const struct err *e)
@@ -159,50 +203,12 @@ static void answer_role(const struct api *api, struct http_req *req, int status)
 
 /* ---- short calls ---- */
 
-/* An answer with all hosts, of which the client reads as fast as it can. */
-struct listing {
-	struct hosts_text *text;
-	struct http_body *body;
-};
-
-static void on_hosts_piece(void *arg, struct buf *piece_taken, bool is_last)
-{
-	struct listing *l = arg;
-
-	http_body_add(l->body, piece_taken);
-	if (is_last)
-		http_body_end(l->body);
-	else
-		http_body_pause(l->body);
-}
-
-static void on_listing_room(void *arg, size_t bytes)
-{
-	struct listing *l = arg;
-
-	hosts_text_more(l->text, bytes);
-}
-
-static void on_listing_closed(void *arg)
-{
-	struct listing *l = arg;
-
-	hosts_text_free(l->text);
-	free(l);
-}
-
 static void get_hosts(struct api *api, struct http_req *req, const char *id, const char *name)
 {
-	static const struct http_body_events events = { on_listing_room, on_listing_closed };
-	struct listing *l = xcalloc(1, sizeof(*l));
-
 	(void)id;
 	(void)name;
-	l->text = hosts_text_new(api->env.registry, api->env.pods, api_view_of(req), api->env.jobs,
-				 on_hosts_piece, l);
-	l->body = http_answer_pieces(req, "application/json", &events, l);
-	if (!l->body)
-		on_listing_closed(l);
+	api_answer_pieces(req, hosts_text_new(api->env.registry, api->env.pods, api_view_of(req),
+					      api->env.jobs));
 }
 
 static void get_settings(struct api *api, struct http_req *req, const char *id, const char *name)

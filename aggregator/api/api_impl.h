@@ -19,6 +19,7 @@ struct buf;
 struct http_req;
 struct limits;
 struct marks_cache;
+struct pieces;
 struct principal;
 struct spaces;
 struct verb;
@@ -73,6 +74,9 @@ void api_answer_text(void *req, struct buf *text_taken);
 void api_accept_text(void *req, struct buf *text_taken);
 
 void api_answer_json(struct http_req *req, int status, json_t *doc_taken);
+
+/* With a long document, as fast as the client reads. */
+void api_answer_pieces(struct http_req *req, struct pieces *text_taken);
 
 /* Chooses the HTTP status by the error's code. */
 void api_answer_err(struct http_req *req, const struct err *e);

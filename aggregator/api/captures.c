@@ -254,56 +254,11 @@ static struct capture *find_or_refuse(struct api *api, struct http_req *http, co
 	return c;
 }
 
-/* An answer with the hosts of captures, of which the client reads as fast as it can. */
-struct reading {
-	struct captures_text *text;
-	struct http_body *body;
-};
-
-static void on_piece(void *arg, struct buf *piece_taken, bool is_last)
-{
-	struct reading *r = arg;
-
-	http_body_add(r->body, piece_taken);
-	if (is_last)
-		http_body_end(r->body);
-	else
-		http_body_pause(r->body);
-}
-
-static void on_reading_room(void *arg, size_t bytes)
-{
-	struct reading *r = arg;
-
-	captures_text_more(r->text, bytes);
-}
-
-static void on_reading_closed(void *arg)
-{
-	struct reading *r = arg;
-
-	captures_text_free(r->text);
-	free(r);
-}
-
-/* Of the capture, or of all that the caller may see. */
-static void answer_pieces(struct api *api, struct http_req *http, struct capture *c)
-{
-	static const struct http_body_events events = { on_reading_room, on_reading_closed };
-	struct reading *r = xcalloc(1, sizeof(*r));
-
-	r->text = c ? capture_text_new(c, on_piece, r)
-		    : captures_text_new(api->env.captures, api_view_of(http), on_piece, r);
-	r->body = http_answer_pieces(http, "application/json", &events, r);
-	if (!r->body)
-		on_reading_closed(r);
-}
-
 void api_capture_list(struct api *api, struct http_req *http, const char *id, const char *name)
 {
 	(void)id;
 	(void)name;
-	answer_pieces(api, http, NULL);
+	api_answer_pieces(http, captures_text_new(api->env.captures, api_view_of(http)));
 }
 
 void api_capture_get(struct api *api, struct http_req *http, const char *id, const char *name)
@@ -312,7 +267,7 @@ void api_capture_get(struct api *api, struct http_req *http, const char *id, con
 
 	(void)name;
 	if (c)
-		answer_pieces(api, http, c);
+		api_answer_pieces(http, capture_text_new(c));
 	else if (!api_refuse_unrecovered(api, http, id))
 		api_answer_failure(api, http, id);
 }

@@ -15,6 +15,7 @@
 #include "base/jobs.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/pieces.h"
 #include "net/http_server.h"
 
 /* All changes within this time are sent as one event, because many agents report at the same time. It grows
@@ -55,7 +56,7 @@ struct events {
 	TAILQ_HEAD(, stream) streams;
 	size_t n_pages;
 	bool hosts_changed;
-	struct hosts_text *hosts; /* that is being made, and sent part by part; or NULL */
+	struct pieces *hosts; /* that is being made, and sent part by part; or NULL */
 	struct http_parts parts; /* the event that it is */
 	TAILQ_HEAD(, topic) topics;
 	struct loop_timer timer;
@@ -217,10 +218,10 @@ static void on_hosts_piece(void *arg, struct buf *piece_taken, bool is_last)
 
 	send_event(ev, NULL, http_event_part(&ev->parts, piece_taken, is_last));
 	if (!is_last) {
-		hosts_text_more(ev->hosts, PART_BYTES);
+		pieces_more(ev->hosts, PART_BYTES, on_hosts_piece, ev);
 		return;
 	}
-	hosts_text_free(ev->hosts);
+	pieces_free(ev->hosts);
 	ev->hosts = NULL;
 	if (ev->hosts_changed)
 		flush_soon(ev);
@@ -266,8 +267,8 @@ static void make_hosts_text(struct events *ev)
 		return;
 	ev->hosts_changed = false;
 	ev->parts = (struct http_parts){ .name = "hosts" };
-	ev->hosts = hosts_text_new(ev->registry, ev->pods, NULL, ev->jobs, on_hosts_piece, ev);
-	hosts_text_more(ev->hosts, PART_BYTES);
+	ev->hosts = hosts_text_new(ev->registry, ev->pods, NULL, ev->jobs);
+	pieces_more(ev->hosts, PART_BYTES, on_hosts_piece, ev);
 }
 
 /* ---- timing ---- */
@@ -448,6 +449,6 @@ void events_free(struct events *ev)
 		stream_free(TAILQ_FIRST(&ev->streams));
 	while (!TAILQ_EMPTY(&ev->topics))
 		topic_free(TAILQ_FIRST(&ev->topics));
-	hosts_text_free(ev->hosts);
+	pieces_free(ev->hosts);
 	free(ev);
 }

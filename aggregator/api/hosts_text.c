@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/api/hosts_text.h"
 
-#include <assert.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "aggregator/fleet/registry.h"
 #include "aggregator/pods/pods.h"
@@ -12,6 +9,7 @@
 #include "base/jobs.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/pieces.h"
 
 #define QUIET_NS   (40 * NS_PER_S)
 #define TURN_HOSTS 100 /* hosts that are written in one turn of the loop at most */
@@ -22,11 +20,6 @@ struct hosts_text {
 	char *last; /* the host that was written last; NULL = none yet */
 	char **names; /* only these hosts, sorted; NULL = all */
 	size_t n_names, next_name;
-	struct buf text;
-	size_t wanted; /* bytes of the piece that is being made; 0 = none is */
-	bool is_dropped; /* freed when its turn comes */
-	hosts_piece_fn fn;
-	void *arg;
 };
 
 static json_t *tracer_json(const struct host_tracer *t)
@@ -127,40 +120,40 @@ json_t *host_json(const struct host *h)
 	return o;
 }
 
-/* A piece is whole, or the turn over. */
-static bool is_enough(const struct hosts_text *t, size_t n)
+/* A piece is whole, or the turn over, in which `n` hosts were written. */
+static bool is_enough(const struct hosts_text *t, size_t n, const struct buf *text, size_t wanted)
 {
-	return n == TURN_HOSTS || t->text.len >= t->wanted ||
-	       (n && loop_turn_is_over(t->jobs->loop));
+	return n == TURN_HOSTS || text->len >= wanted || (n && loop_turn_is_over(t->jobs->loop));
 }
 
-static void add_host(struct hosts_text *t, const char *name, json_t *o)
+static void add_host(struct hosts_text *t, struct buf *text, const char *name, json_t *o)
 {
 	if (t->last)
-		buf_add_str(&t->text, ",");
-	json_write(&t->text, o, 0);
+		buf_add_str(text, ",");
+	json_write(text, o, 0);
 	free(t->last);
 	t->last = xstrdup(name);
 }
 
 /* False if hosts are left for the next turn. */
-static bool write_turn(struct hosts_text *t)
+static bool write_turn(struct hosts_text *t, struct buf *text, size_t wanted)
 {
 	size_t n;
 	struct host *const *hosts = registry_hosts(t->registry, &n);
 	size_t first = registry_index_after(t->registry, t->last), i = first;
 
-	for (; i < n && !is_enough(t, i - first); i++)
-		add_host(t, hosts[i]->name, host_json(hosts[i]));
+	for (; i < n && !is_enough(t, i - first, text, wanted); i++)
+		add_host(t, text, hosts[i]->name, host_json(hosts[i]));
 	return i == n;
 }
 
 /* The same of the named hosts; one that was forgotten meanwhile is left out. */
-static bool write_named_turn(struct hosts_text *t)
+static bool write_named_turn(struct hosts_text *t, struct buf *text, size_t wanted)
 {
 	size_t first = t->next_name;
 
-	for (; t->next_name < t->n_names && !is_enough(t, t->next_name - first); t->next_name++) {
+	for (; t->next_name < t->n_names && !is_enough(t, t->next_name - first, text, wanted);
+	     t->next_name++) {
 		const struct host *h = registry_find(t->registry, t->names[t->next_name]);
 		json_t *o = h ? machine_json(h) : NULL;
 
@@ -168,43 +161,30 @@ static bool write_named_turn(struct hosts_text *t)
 			continue;
 		json_put(o, "jobs", json_array());
 		json_put(o, "held", json_array());
-		add_host(t, h->name, o);
+		add_host(t, text, h->name, o);
 	}
 	return t->next_name == t->n_names;
 }
 
-static void text_free(struct hosts_text *t)
+static enum pieces_state write_hosts(void *arg, struct buf *text, size_t wanted)
 {
+	struct hosts_text *t = arg;
+
+	if (!(t->names ? write_named_turn(t, text, wanted) : write_turn(t, text, wanted)))
+		return PIECES_PART;
+	buf_add_str(text, "]}");
+	return PIECES_WHOLE;
+}
+
+static void text_free(void *arg)
+{
+	struct hosts_text *t = arg;
+
 	for (size_t i = 0; i < t->n_names; i++)
 		free(t->names[i]);
 	free(t->names);
 	free(t->last);
-	buf_release(&t->text);
 	free(t);
-}
-
-static void write_next_hosts(void *arg)
-{
-	struct hosts_text *t = arg;
-	struct buf piece;
-	bool is_last;
-
-	if (t->is_dropped) {
-		text_free(t);
-		return;
-	}
-	is_last = t->names ? write_named_turn(t) : write_turn(t);
-	if (!is_last && t->text.len < t->wanted) {
-		jobs_post(t->jobs, write_next_hosts, t);
-		return;
-	}
-	if (is_last)
-		buf_add_str(&t->text, "]}");
-	t->wanted = 0;
-	piece = t->text;
-	t->text = (struct buf)BUF_INIT;
-	t->fn(t->arg, &piece, is_last); /* may free it */
-	buf_release(&piece);
 }
 
 static void add_names(struct hosts_text *t, const struct pods *pods, const struct spaces *within)
@@ -220,64 +200,21 @@ static void add_names(struct hosts_text *t, const struct pods *pods, const struc
 	pods_selection_release(&s);
 }
 
-struct hosts_text *hosts_text_new(struct registry *r, const struct pods *pods,
-				  const struct spaces *within, struct jobs *jobs, hosts_piece_fn fn,
-				  void *arg)
+struct pieces *hosts_text_new(struct registry *r, const struct pods *pods,
+			      const struct spaces *within, struct jobs *jobs)
 {
+	static const struct pieces_source source = { write_hosts, text_free };
 	struct hosts_text *t = xcalloc(1, sizeof(*t));
 
 	t->registry = r;
 	t->jobs = jobs;
-	t->fn = fn;
-	t->arg = arg;
-	buf_add_str(&t->text, "{\"hosts\":[");
 	if (within && !within->all)
 		add_names(t, pods, within);
-	return t;
-}
-
-void hosts_text_more(struct hosts_text *t, size_t bytes)
-{
-	assert(!t->wanted && bytes);
-	t->wanted = bytes;
-	jobs_post(t->jobs, write_next_hosts, t);
-}
-
-void hosts_text_free(struct hosts_text *t)
-{
-	if (!t)
-		return;
-	if (t->wanted)
-		t->is_dropped = true;
-	else
-		text_free(t);
-}
-
-/* ---- the whole text ---- */
-
-struct whole {
-	struct hosts_text *text;
-	json_text_fn fn;
-	void *arg;
-};
-
-static void on_whole(void *arg, struct buf *piece_taken, bool is_last)
-{
-	struct whole *w = arg;
-
-	(void)is_last;
-	w->fn(w->arg, piece_taken);
-	hosts_text_free(w->text);
-	free(w);
+	return pieces_new(jobs, &source, t, "{\"hosts\":[");
 }
 
 void hosts_make_text(struct registry *r, const struct pods *pods, const struct spaces *within,
 		     struct jobs *jobs, json_text_fn fn, void *arg)
 {
-	struct whole *w = xcalloc(1, sizeof(*w));
-
-	w->fn = fn;
-	w->arg = arg;
-	w->text = hosts_text_new(r, pods, within, jobs, on_whole, w);
-	hosts_text_more(w->text, SIZE_MAX);
+	pieces_make_whole(hosts_text_new(r, pods, within, jobs), false, fn, arg);
 }

@@ -9,6 +9,7 @@
 
 struct host;
 struct jobs;
+struct pieces;
 struct pods;
 struct registry;
 struct spaces;
@@ -23,19 +24,10 @@ json_t *host_json(const struct host *h);
  * Of hosts `within` some namespaces (NULL = all hosts): those that are in these, or have a pod in them; without their
  * processes and sessions, which may be of others.
  */
-struct hosts_text;
-typedef void (*hosts_piece_fn)(void *arg, struct buf *piece_taken, bool is_last);
-struct hosts_text *hosts_text_new(struct registry *r, const struct pods *pods,
-				  const struct spaces *within, struct jobs *jobs, hosts_piece_fn fn,
-				  void *arg);
+struct pieces *hosts_text_new(struct registry *r, const struct pods *pods,
+			      const struct spaces *within, struct jobs *jobs);
 
-/* Makes a piece of about so many bytes, for which fn is called in a later turn. It may ask for more, or free the text. */
-void hosts_text_more(struct hosts_text *t, size_t bytes);
-
-/* At any time: fn is not called any more. NULL is fine. */
-void hosts_text_free(struct hosts_text *t);
-
-/* The whole text, once. */
+/* The same in one piece, for which fn is called in a later turn. */
 void hosts_make_text(struct registry *r, const struct pods *pods, const struct spaces *within,
 		     struct jobs *jobs, json_text_fn fn, void *arg);
 

@@ -46,6 +46,7 @@ struct walk;
 struct durable_watch;
 struct jobs;
 struct ledger;
+struct pieces;
 struct pod;
 struct pods;
 struct retry_source;
@@ -389,20 +390,11 @@ bool capture_has_failed(const struct capture *c);
 void capture_make_text(struct capture *c, bool shared, json_text_fn fn, void *arg);
 
 /*
- * The same in pieces, or docs/schema/captures.schema.json for all captures whose namespaces lie in `within` (NULL = all). Each is
+ * The same in pieces (base/pieces.h), or docs/schema/captures.schema.json for all captures whose namespaces lie in `within` (NULL = all). Each is
  * as it was when its own text began.
  */
-struct captures_text;
-typedef void (*captures_piece_fn)(void *arg, struct buf *piece_taken, bool is_last);
-struct captures_text *capture_text_new(struct capture *c, captures_piece_fn fn, void *arg);
-struct captures_text *captures_text_new(struct captures *cs, const struct spaces *within,
-					captures_piece_fn fn, void *arg);
-
-/* Makes a piece of about so many bytes, for which fn is called in a later turn. It may ask for more, or free the text. */
-void captures_text_more(struct captures_text *t, size_t bytes);
-
-/* At any time: fn is not called any more. NULL is fine. */
-void captures_text_free(struct captures_text *t);
+struct pieces *capture_text_new(struct capture *c);
+struct pieces *captures_text_new(struct captures *cs, const struct spaces *within);
 
 /* A capture that is held is not freed, though capture_find() may not find it any more. */
 void capture_hold(struct capture *c);

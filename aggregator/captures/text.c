@@ -6,18 +6,19 @@
  */
 #include "aggregator/captures/capture_impl.h"
 
-#include <assert.h>
 #include <inttypes.h>
-#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/pieces.h"
 
 #define AT_ONCE_HOSTS 200 /* captures with up to this many hosts are written at once, on the loop */
 
 struct captures_text {
 	struct captures *captures;
+	struct pieces *pieces; /* that this is the source of */
 	char **sessions; /* to be written, in order */
 	size_t n, next;
 	struct capture *held; /* to be copied next, or NULL */
@@ -25,11 +26,9 @@ struct captures_text {
 	size_t next_host; /* of the copy; all are written: its text is whole */
 	bool is_whole;
 	bool list, shared, at_once, is_first;
-	struct buf text;
-	size_t wanted; /* bytes of the piece that is being made; 0 = none is */
-	bool is_dropped; /* freed when the worker is done */
-	captures_piece_fn fn;
-	void *arg;
+	/* of the piece that is being made */
+	struct buf *text;
+	size_t wanted;
 };
 
 /* ---- copies ---- */
@@ -76,9 +75,9 @@ static void write_copy(void *arg)
 	struct captures_text *t = arg;
 
 	if (!t->next_host && !t->is_first)
-		buf_add_str(&t->text, ",");
+		buf_add_str(t->text, ",");
 	t->is_first = false;
-	t->is_whole = capture_write(&t->text, t->copy, &t->next_host, t->wanted);
+	t->is_whole = capture_write(t->text, t->copy, &t->next_host, t->wanted);
 	if (!t->is_whole)
 		return;
 	free(t->copy->hosts); /* here, because this may be a worker */
@@ -94,29 +93,16 @@ static void drop_copy(struct captures_text *t)
 	t->is_whole = false;
 }
 
-static void text_free(struct captures_text *t)
+static void text_free(void *arg)
 {
+	struct captures_text *t = arg;
+
 	drop_copy(t);
 	capture_unhold(t->held);
 	for (size_t i = 0; i < t->n; i++)
 		free(t->sessions[i]);
 	free(t->sessions);
-	buf_release(&t->text);
 	free(t);
-}
-
-static void hand_over(struct captures_text *t)
-{
-	bool is_last = !t->copy && !t->held && t->next == t->n;
-	struct buf piece;
-
-	if (is_last && t->list)
-		buf_add_str(&t->text, "]}");
-	piece = t->text;
-	t->text = (struct buf)BUF_INIT;
-	t->wanted = 0;
-	t->fn(t->arg, &piece, is_last); /* may free it */
-	buf_release(&piece);
 }
 
 static void copy_held(struct captures_text *t)
@@ -144,80 +130,54 @@ static bool copy_next(struct captures_text *t)
 	return t->copy != NULL;
 }
 
-static void go_on(struct captures_text *t);
-
 static void done_copy(void *arg)
 {
 	struct captures_text *t = arg;
 
-	if (t->is_dropped) {
-		text_free(t);
-		return;
-	}
 	if (t->is_whole)
 		drop_copy(t);
-	go_on(t);
+	pieces_go_on(t->pieces);
 }
 
-static void go_on(struct captures_text *t)
+static enum pieces_state write_captures(void *arg, struct buf *text, size_t wanted)
 {
-	while (t->text.len < t->wanted && copy_next(t)) {
+	struct captures_text *t = arg;
+
+	t->text = text;
+	t->wanted = wanted;
+	while (text->len < wanted && copy_next(t)) {
 		if (!t->at_once) {
 			jobs_work(t->captures->env.jobs, write_copy, done_copy, t);
-			return;
+			return PIECES_WAIT;
 		}
 		write_copy(t);
 		if (t->is_whole)
 			drop_copy(t);
 	}
-	hand_over(t);
-}
-
-static void begin_piece(void *arg)
-{
-	struct captures_text *t = arg;
-
-	if (t->is_dropped)
-		text_free(t);
-	else
-		go_on(t);
-}
-
-void captures_text_more(struct captures_text *t, size_t bytes)
-{
-	assert(!t->wanted && bytes);
-	t->wanted = bytes;
-	jobs_post(t->captures->env.jobs, begin_piece, t);
-}
-
-void captures_text_free(struct captures_text *t)
-{
-	if (!t)
-		return;
-	if (t->wanted)
-		t->is_dropped = true;
-	else
-		text_free(t);
+	if (t->copy || t->held || t->next < t->n)
+		return PIECES_PART;
+	if (t->list)
+		buf_add_str(text, "]}");
+	return PIECES_WHOLE;
 }
 
 /* ---- texts ---- */
 
-static struct captures_text *text_new(struct captures *cs, size_t n, captures_piece_fn fn,
-				      void *arg)
+static struct captures_text *text_new(struct captures *cs, size_t n, const char *begin)
 {
+	static const struct pieces_source source = { write_captures, text_free };
 	struct captures_text *t = xcalloc(1, sizeof(*t));
 
 	t->captures = cs;
+	t->pieces = pieces_new(cs->env.jobs, &source, t, begin);
 	t->sessions = xcalloc(n + 1, sizeof(char *));
 	t->is_first = true;
-	t->fn = fn;
-	t->arg = arg;
 	return t;
 }
 
-struct captures_text *capture_text_new(struct capture *c, captures_piece_fn fn, void *arg)
+static struct captures_text *text_of(struct capture *c)
 {
-	struct captures_text *t = text_new(c->captures, 0, fn, arg);
+	struct captures_text *t = text_new(c->captures, 0, "");
 
 	t->held = c; /* it may be in no list any more */
 	capture_hold(c);
@@ -225,15 +185,21 @@ struct captures_text *capture_text_new(struct capture *c, captures_piece_fn fn, 
 	return t;
 }
 
-struct captures_text *captures_text_new(struct captures *cs, const struct spaces *within,
-					captures_piece_fn fn, void *arg)
+struct pieces *capture_text_new(struct capture *c)
 {
-	struct captures_text *t = text_new(cs, cs->n_active + cs->n_ended, fn, arg);
+	return text_of(c)->pieces;
+}
+
+struct pieces *captures_text_new(struct captures *cs, const struct spaces *within)
+{
+	struct captures_text *t;
 	struct capture *c;
 	size_t n_hosts = 0;
+	char begin[64];
 
+	snprintf(begin, sizeof(begin), "{\"now_ns\":%" PRId64 ",\"captures\":[", captures_now(cs));
+	t = text_new(cs, cs->n_active + cs->n_ended, begin);
 	t->list = true;
-	buf_addf(&t->text, "{\"now_ns\":%" PRId64 ",\"captures\":[", captures_now(cs));
 	TAILQ_FOREACH (c, &cs->all, entry) {
 		if (within && !spaces_cover(within, &c->spaces))
 			continue;
@@ -241,40 +207,14 @@ struct captures_text *captures_text_new(struct captures *cs, const struct spaces
 		n_hosts += c->n_hosts;
 	}
 	t->at_once = n_hosts <= AT_ONCE_HOSTS;
-	return t;
-}
-
-/* ---- the whole text of a capture ---- */
-
-struct whole {
-	struct captures_text *text;
-	json_text_fn fn;
-	void *arg;
-};
-
-static void on_whole(void *arg, struct buf *piece_taken, bool is_last)
-{
-	struct whole *w = arg;
-
-	(void)is_last;
-	w->fn(w->arg, piece_taken);
-	captures_text_free(w->text);
-	free(w);
+	return t->pieces;
 }
 
 /* The caller may have done much already, so a large capture is copied in a callback of its own. */
 void capture_make_text(struct capture *c, bool shared, json_text_fn fn, void *arg)
 {
-	struct whole *w = xcalloc(1, sizeof(*w));
+	struct captures_text *t = text_of(c);
 
-	w->fn = fn;
-	w->arg = arg;
-	w->text = capture_text_new(c, on_whole, w);
-	w->text->shared = shared;
-	if (w->text->at_once) {
-		w->text->wanted = SIZE_MAX;
-		go_on(w->text);
-	} else {
-		captures_text_more(w->text, SIZE_MAX);
-	}
+	t->shared = shared;
+	pieces_make_whole(t->pieces, t->at_once, fn, arg);
 }

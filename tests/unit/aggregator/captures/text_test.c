@@ -4,6 +4,7 @@
 
 #include "aggregator/captures/capture.h"
 #include "aggregator/api/hosts_text.h"
+#include "base/pieces.h"
 #include "json/json_text.h"
 #include "tests/unit/aggregator/fleet.h"
 
@@ -29,7 +30,7 @@ static void on_text(void *arg, struct buf *text_taken)
 
 /* Reads a text in pieces, up to `most` of them. */
 struct reader_of_pieces {
-	struct captures_text *text;
+	struct pieces *text;
 	struct buf got;
 	int n, most;
 	bool is_whole;
@@ -43,7 +44,7 @@ static void on_piece(void *arg, struct buf *piece_taken, bool is_last)
 	CHECK(piece_taken->len < 2 * PIECE_BYTES);
 	r->is_whole = is_last;
 	if (++r->n < r->most && !is_last)
-		captures_text_more(r->text, PIECE_BYTES);
+		pieces_more(r->text, PIECE_BYTES, on_piece, r);
 }
 
 static json_t *end_reading(struct reader_of_pieces *r)
@@ -51,7 +52,7 @@ static json_t *end_reading(struct reader_of_pieces *r)
 	json_t *doc = json_loadb(buf_str(&r->got), r->got.len, JSON_REJECT_DUPLICATES, NULL);
 
 	CHECK(doc);
-	captures_text_free(r->text);
+	pieces_free(r->text);
 	buf_release(&r->got);
 	return doc;
 }
@@ -132,16 +133,16 @@ static void test_many(struct fleet *f)
 	c = fleet_begin(f);
 	CHECK(!fleet_wait_durable(f, c));
 	capture_make_text(c, false, on_text, &running);
-	all.text = captures_text_new(f->agg.captures, NULL, on_piece, &all);
-	cut.text = capture_text_new(c, on_piece, &cut);
-	none.text = capture_text_new(c, on_piece, &none);
-	captures_text_more(all.text, PIECE_BYTES);
-	captures_text_more(cut.text, PIECE_BYTES);
-	captures_text_more(none.text, PIECE_BYTES);
+	all.text = captures_text_new(f->agg.captures, NULL);
+	cut.text = capture_text_new(c);
+	none.text = capture_text_new(c);
+	pieces_more(all.text, PIECE_BYTES, on_piece, &all);
+	pieces_more(cut.text, PIECE_BYTES, on_piece, &cut);
+	pieces_more(none.text, PIECE_BYTES, on_piece, &none);
 	CHECK(!running.n && !all.n);
 	loop_post(f->loop, set_true, &are_copied); /* after the posts that copy them */
 	WAIT(f, are_copied);
-	captures_text_free(none.text); /* while a worker has it */
+	pieces_free(none.text); /* while a worker has it */
 	CHECK(capture_cancel(c));
 	fleet_wait_over(f, c->session);
 	capture_make_text(c, false, on_text,
@@ -149,7 +150,7 @@ static void test_many(struct fleet *f)
 	forget(f, c);
 	WAIT(f, running.n == 1 && one.n == 1 && all.is_whole && cut.n == 2);
 	CHECK_EQ(none.n, 0);
-	captures_text_free(cut.text); /* between two pieces */
+	pieces_free(cut.text); /* between two pieces */
 	buf_release(&cut.got);
 	CHECK(all.n > 2);
 	doc = end_reading(&all);
@@ -177,8 +178,8 @@ static void test_few(struct fleet *f)
 	CHECK(json_is_true(json_object_get(one.doc, "shared")));
 	CHECK_EQ(json_array_size(json_object_get(one.doc, "hosts")), 1);
 	json_decref(one.doc);
-	all.text = captures_text_new(f->agg.captures, NULL, on_piece, &all);
-	captures_text_more(all.text, PIECE_BYTES);
+	all.text = captures_text_new(f->agg.captures, NULL);
+	pieces_more(all.text, PIECE_BYTES, on_piece, &all);
 	CHECK_EQ(all.n, 0);
 	WAIT(f, all.is_whole);
 	doc = end_reading(&all);
