@@ -263,11 +263,12 @@ struct metadata {
 	size_t len;
 };
 
-/* Reads the key of an entry and the name of its value only: the rest may be megabytes. */
-static int decode_entry(struct reading *r, const struct wire_field *entry, struct metadata *m)
+/* Reads the key of an entry and a name of its value only: the rest may be megabytes. `shown`: its display name, if any. */
+static int decode_entry(struct reading *r, const struct wire_field *entry, bool shown,
+			struct metadata *m)
 {
 	struct wire_walk outer = wire_walk(&r->w, entry, schema_entry);
-	struct wire_field name = { 0 }, value, f;
+	struct wire_field name = { 0 }, display = { 0 }, value, f;
 	int rc;
 
 	*m = (struct metadata){ .name = "" };
@@ -281,10 +282,14 @@ static int decode_entry(struct reading *r, const struct wire_field *entry, struc
 		while ((rc = wire_next(&inner, &f, r->e)) > 0) {
 			if (f.number == METADATA_NAME)
 				name = f;
+			else if (f.number == METADATA_DISPLAY_NAME && f.type == WIRE_LEN && shown)
+				display = f;
 		}
 		if (rc)
 			break;
 	}
+	if (display.value)
+		name = display;
 	if (!rc && name.value)
 		rc = text_of(r, &name, &m->name);
 	m->len = (size_t)name.value;
@@ -294,7 +299,7 @@ static int decode_entry(struct reading *r, const struct wire_field *entry, struc
 static int visit_stat_metadata(struct reading *r, const struct wire_field *f)
 {
 	struct metadata m;
-	int rc = decode_entry(r, f, &m);
+	int rc = decode_entry(r, f, false, &m);
 
 	if (rc)
 		return err_prefix(r->e, "stat metadata"), rc;
@@ -304,7 +309,7 @@ static int visit_stat_metadata(struct reading *r, const struct wire_field *f)
 static int visit_event_metadata(struct reading *r, const struct wire_field *f)
 {
 	struct metadata m;
-	int rc = decode_entry(r, f, &m);
+	int rc = decode_entry(r, f, r->v->want_shown_names, &m);
 
 	if (rc)
 		return err_prefix(r->e, "event metadata"), rc;

@@ -109,6 +109,7 @@ struct xs_visitor {
 	/* XSpace.errors (2), .warnings (3), .hostnames (4), after the planes. */
 	int (*text)(void *arg, int field, const char *s, size_t len);
 	bool want_stats; /* decode the stats of events too */
+	bool want_shown_names; /* event_metadata gets the display name of what has one, as XProf shows it */
 };
 
 MUST_CHECK int xs_read(const struct xs_source *in, const struct xs_visitor *v, void *arg,

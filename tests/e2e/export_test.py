@@ -19,12 +19,13 @@ def odd():
     host = traces.Plane(space.planes.add(id=1, name="/host:CPU"))
     line = host.line('quote " \\ <b>\u202e and more')
     for start, length in ((10_500, 20_700), (10_500, 5_000), (15_400, 300), (15_500, 15_700), (20_000, 90_000), (31_200, 0), (31_200, 1),
-                          (0, 200_000), (0, 200_000), (199_999, 1), (150_000, 100_000), (1_000, 1_000), (2_000, 0)):
+                          (0, 200_000), (0, 200_000), (199_999, 1), (150_000, 100_000), (1_000, 1_000), (2_000, 0), (3_000, -5_000)):
         host.event(line, f"e {start} {length}", MIDDLE + start, length, n=start)
     for i in range(40):  # each overlaps the next
         host.event(host.line("async") if i == 0 else host.plane.lines[-1], "wave", MIDDLE + 300_000 + i * 1_000, 5_500)
     device = traces.Plane(space.planes.add(id=2, name="/device:TPU:0"))
-    device.event(device.line("XLA Ops"), "fusion", MIDDLE + 50_000, 7_000)
+    device.event(device.line("XLA Ops"), "%fusion.3 = f32[8] fusion(...)", MIDDLE + 50_000, 7_000)
+    device.plane.event_metadata[1].display_name = "fusion.3"
     add_samples(traces.Plane(space.planes.add(id=3, name="/host:CPU samples")))
     return space.SerializeToString()
 
@@ -68,12 +69,12 @@ def stored(c, doc):
                     for ev in line.events:
                         start = line.timestamp_ns * 1000 + ev.offset_ps
                         found = xspace.stats(p, ev)
-                        name = p.event_metadata[ev.metadata_id].name
+                        name = p.event_metadata[ev.metadata_id].display_name or p.event_metadata[ev.metadata_id].name
                         if line.name == "_counters_":
                             counters[h["host"], p.name, name].append((start // 1000, float(next(iter(found.values())))))
                         else:
                             slices[h["host"], p.name, (line.display_name or line.name).replace("\u202e", " ")].append(
-                                (name, start // 1000, (start + ev.duration_ps) // 1000, found))
+                                (name, start // 1000, (start + max(ev.duration_ps, 0)) // 1000, found))
     return slices, counters
 
 

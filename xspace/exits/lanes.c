@@ -222,12 +222,12 @@ static int64_t floor_ns(int64_t ps)
 static bool place(const struct lanes *l, const struct xs_event *ev, int64_t *start_ps,
 		  int64_t *end_ps)
 {
-	int64_t line_ps;
+	int64_t line_ps, length_ps = ev->duration_ps > 0 ? ev->duration_ps : 0;
 
 	return !__builtin_mul_overflow(l->line.timestamp_ns, 1000, &line_ps) &&
-	       !__builtin_add_overflow(line_ps, ev->offset_ps, start_ps) && ev->duration_ps >= 0 &&
-	       !__builtin_add_overflow(*start_ps, ev->duration_ps, end_ps) &&
-	       *start_ps >= -TIME_MAX_PS && *end_ps <= TIME_MAX_PS;
+	       !__builtin_add_overflow(line_ps, ev->offset_ps, start_ps) &&
+	       !__builtin_add_overflow(*start_ps, length_ps, end_ps) && *start_ps >= -TIME_MAX_PS &&
+	       *end_ps <= TIME_MAX_PS;
 }
 
 static bool passes(const struct lanes *l, int64_t start_ps, int64_t end_ps)
@@ -472,6 +472,7 @@ int lanes_read(const struct xs_source *in, const struct exit_filter *filter,
 		.event = on_event,
 		.line_end = on_line_end,
 		.want_stats = true,
+		.want_shown_names = true,
 	};
 	struct lanes l = { .filter = filter,
 			   .v = v,
