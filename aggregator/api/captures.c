@@ -23,6 +23,7 @@ enum member_kind {
 	MEMBER_DURATION,
 	MEMBER_WAIT,
 	MEMBER_INSTANT,
+	MEMBER_AGE,
 	MEMBER_GRACE,
 	MEMBER_STEP,
 	MEMBER_COUNT,
@@ -59,8 +60,8 @@ static const struct member members[] = {
 	MEMBER(OF_SNAPSHOT, "expected", MEMBER_ARRAY, expected, "an array of names"),
 	MEMBER(OF_SNAPSHOT, "last_ns", MEMBER_DURATION, duration_ns, NANOSECONDS " above 0"),
 	MEMBER(OF_SNAPSHOT, "ending_at_ns", MEMBER_INSTANT, ending_at_ns,
-	       "an instant in nanoseconds of Unix time"),
-	MEMBER(OF_SNAPSHOT, "ago_ns", MEMBER_INSTANT, ago_ns, NANOSECONDS ", 0 or above"),
+	       "an instant in nanoseconds of Unix time, above 0"),
+	MEMBER(OF_SNAPSHOT, "ago_ns", MEMBER_AGE, ago_ns, NANOSECONDS ", 0 or above"),
 	MEMBER(OF_CAPTURE, "wait_ns", MEMBER_WAIT, wait_ns, NANOSECONDS ", 0 or above"),
 	MEMBER(OF_BOTH | OF_RETRY, "grace_ns", MEMBER_GRACE, grace_ns,
 	       NANOSECONDS ", from 1 s to 2 h"),
@@ -98,9 +99,10 @@ static bool set_member(struct capture_request *req, const struct member *m, json
 		*(const char **)at = json_string_value(value);
 		return json_is_string(value);
 	case MEMBER_DURATION:
+	case MEMBER_INSTANT: /* 0 is the default: there is none */
 		*(int64_t *)at = json_integer_value(value);
 		return json_is_integer(value) && json_integer_value(value) > 0;
-	case MEMBER_INSTANT:
+	case MEMBER_AGE:
 		*(int64_t *)at = json_integer_value(value);
 		return json_is_integer(value) && json_integer_value(value) >= 0;
 	case MEMBER_GRACE:

@@ -117,6 +117,9 @@ def test_reach():
                              (["--for", "10s"], "--every"), (["--last", "2h"], "last_ns"), (["--every", "10ms"], "1s or more")):
             c.tutti("snapshot", *flags, check=2)
             assert words in c.stderr, (flags, c.stderr)
+        for instant in (0, -1):
+            status, answer = c.call("POST", "/api/v1/snapshots", {"ending_at_ns": instant})
+            assert status == 400 and "ending_at_ns" in answer["error"], (status, answer)
         _, text = c.tutti("hosts", "-o", "wide", check=0)
         assert "rings reach back: " in text, text
 
