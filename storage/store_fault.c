@@ -48,6 +48,7 @@ enum action {
 	ACT_NONE,
 	ACT_FAIL,
 	ACT_FULL,
+	ACT_MISSING,
 	ACT_LOSE,
 	ACT_DELAY,
 	ACT_HANG,
@@ -59,13 +60,10 @@ static const struct action_name {
 	const char *name;
 	enum action action;
 } action_names[] = {
-	{ "fail", ACT_FAIL },
-	{ "full", ACT_FULL },
-	{ "lose", ACT_LOSE },
-	{ "delay", ACT_DELAY },
-	{ "hang", ACT_HANG },
-	{ "crash", ACT_CRASH },
-	{ "crash-after", ACT_CRASH_AFTER },
+	{ "fail", ACT_FAIL },	    { "full", ACT_FULL },
+	{ "missing", ACT_MISSING }, { "lose", ACT_LOSE },
+	{ "delay", ACT_DELAY },	    { "hang", ACT_HANG },
+	{ "crash", ACT_CRASH },	    { "crash-after", ACT_CRASH_AFTER },
 };
 
 struct rule {
@@ -362,6 +360,8 @@ static int begin(struct store_fault *s, enum call call, const char *key, int64_t
 		return err_set(e, ERR_IO, "fault: failed by a rule");
 	case ACT_FULL:
 		return err_set(e, ERR_FULL, "fault: no space left, by a rule");
+	case ACT_MISSING:
+		return err_set(e, ERR_NOT_FOUND, "fault: not found, by a rule");
 	case ACT_DELAY:
 		return delay(s, r.delay_ns, deadline_mono_ns, e);
 	case ACT_HANG:

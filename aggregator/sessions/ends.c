@@ -88,10 +88,9 @@ int session_remove_orphans(struct store *s, const char *session, const char *run
 
 	if (rc || has_ledger)
 		return rc;
-	session_record_key(session, "manifest.json", key);
-	rc = store_stat(s, key, store_within(STORE_PATIENCE_NS), NULL, e);
-	if (rc != ERR_NOT_FOUND)
-		return rc;
+	rc = session_check_no_manifest(s, session, e);
+	if (rc)
+		return rc == ERR_EXISTS ? 0 : rc;
 	session_directory(session, run, key);
 	return remove_prefix(&(struct end){ .store = s }, key, e);
 }
@@ -205,7 +204,9 @@ int session_remove_late(struct store *s, const char *session, const char *run, s
 		goto out;
 	rc = session_load_manifest(s, session, &manifest, e);
 	named = rc ? json_object() : names_of_files(manifest);
-	if (rc && rc != ERR_NOT_FOUND)
+	if (rc == ERR_NOT_FOUND)
+		rc = session_check_no_manifest(s, session, e);
+	if (rc)
 		goto out;
 	drop_named(&u.found, named);
 	if (u.found.n)
@@ -316,15 +317,12 @@ static int commit(const struct end *end, struct err *e)
 static int check_no_manifest(const struct end *end, struct err *e)
 {
 	const char *session = json_get_text(end->record, "session");
-	char key[SESSION_KEY_BYTES];
-	int rc;
+	int rc = session_check_no_manifest(end->store, session, e);
 
-	session_record_key(session, "manifest.json", key);
-	rc = store_stat(end->store, key, store_within(STORE_PATIENCE_NS), NULL, e);
-	if (!rc)
+	if (rc == ERR_EXISTS)
 		return err_set(e, ERR_EXISTS, "another aggregator has committed session %s",
 			       session);
-	return rc == ERR_NOT_FOUND ? 0 : rc;
+	return rc;
 }
 
 static int fail(const struct end *end, struct err *e)

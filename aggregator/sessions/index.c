@@ -228,13 +228,10 @@ int session_load_marks(struct store *s, const char *session, json_t **out, struc
 static int put_if_there(struct store *s, const struct session_line *line, const json_t *manifest,
 			struct err *e)
 {
-	char key[SESSION_KEY_BYTES];
-	struct err gone;
+	struct err there;
 	int rc = put_lines(s, line, manifest, e);
 
-	session_record_key(line->session, "manifest.json", key);
-	if (!rc &&
-	    store_stat(s, key, store_within(STORE_PATIENCE_NS), NULL, &gone) == ERR_NOT_FOUND)
+	if (!rc && !session_check_no_manifest(s, line->session, &there))
 		rc = session_index_remove(s, line->session, line->run, e);
 	return rc;
 }

@@ -52,9 +52,9 @@ int session_is_pinned(struct store *s, const char *session, bool *is_pinned, str
 	int rc;
 
 	pin_key(session, key);
-	rc = store_stat(s, key, store_within(STORE_PATIENCE_NS), NULL, e);
-	*is_pinned = !rc;
-	return rc == ERR_NOT_FOUND ? 0 : rc;
+	rc = session_check_absent(s, key, e);
+	*is_pinned = rc == ERR_EXISTS;
+	return *is_pinned ? 0 : rc;
 }
 
 /* In the order of the keys, which is that of the names. */

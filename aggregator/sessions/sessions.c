@@ -97,6 +97,30 @@ int session_load_manifest(struct store *s, const char *session, json_t **manifes
 	return or_no_session(session_get_json(s, key, MANIFEST_BYTES, manifest, e), session, e);
 }
 
+int session_check_absent(struct store *s, const char *key, struct err *e)
+{
+	struct session_keys found = { 0 };
+	int rc = store_stat(s, key, store_within(STORE_PATIENCE_NS), NULL, e);
+
+	if (!rc)
+		return err_set(e, ERR_EXISTS, "there is %s", key);
+	if (rc == ERR_NOT_FOUND)
+		rc = session_list_keys(s, key, NULL, session_keys_add, &found, e);
+	if (!rc && found.n)
+		rc = err_set(e, ERR_PEER, "%s is listed, and the store says that it is missing",
+			     key);
+	session_keys_release(&found);
+	return rc;
+}
+
+int session_check_no_manifest(struct store *s, const char *session, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+
+	session_record_key(session, "manifest.json", key);
+	return session_check_absent(s, key, e);
+}
+
 int session_read_manifest(struct store *s, const char *session, struct buf *text, struct err *e)
 {
 	char key[SESSION_KEY_BYTES];

@@ -23,6 +23,11 @@ MUST_CHECK int session_remove_key(struct store *s, const char *key, struct err *
 /* The key of a session's record; `name` is "manifest.json", or "" for the prefix of all its records. */
 void session_record_key(const char *session, const char *name, char out[SESSION_KEY_BYTES]);
 
+/* 0: there is no such object. ERR_EXISTS: there is. For decisions that remove something: what stands in front of a store
+ * may answer "not found" in its place. So a listing, which is a document of the store's own, must lack it, too. */
+MUST_CHECK int session_check_absent(struct store *s, const char *key, struct err *e);
+MUST_CHECK int session_check_no_manifest(struct store *s, const char *session, struct err *e);
+
 /* index.c */
 
 /* Puts the lines of a session, whose manifest follows. */

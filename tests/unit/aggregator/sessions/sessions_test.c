@@ -210,7 +210,8 @@ static void put_late(struct store *s, const char *session, const char *run)
 	store_put_text(s, key, "x");
 }
 
-/* Files that came after the end of their session go, where it ended since then and is not under way. */
+/* Files that came after the end of their session go, where it ended since then and is not under way. None goes because
+ * something says that there is no manifest, which the store lists. */
 static void test_late(void)
 {
 	static const char failed[] = "1970_01_01_01_00_00_abc123";
@@ -229,6 +230,12 @@ static void test_late(void)
 	now_ns = now_real_ns();
 	CHECK_OK(session_remove_late_since(s, now_ns + 60 * NS_PER_S, &e), e);
 	CHECK(has_file(s, names[0], "", "late") && has_file(s, failed, "r", "late"));
+	store_set_rules(s, "get,stat tutti/sessions/*/manifest.json missing");
+	CHECK_EQ(session_remove_late_since(s, now_ns - 60 * NS_PER_S, &e), ERR_PEER);
+	CHECK_OK(session_remove_orphans(s, failed, "x", &e), e);
+	CHECK_EQ(session_remove_orphans(s, names[0], "", &e), ERR_PEER);
+	CHECK(has_file(s, names[0], "", "a") && has_file(s, names[1], "r", "a"));
+	store_set_rules(s, "");
 	CHECK_OK(session_remove_late_since(s, now_ns - 60 * NS_PER_S, &e), e);
 	CHECK(!has_file(s, names[0], "", "late") && !has_file(s, names[1], "r", "late"));
 	CHECK(has_file(s, names[0], "", "a") && has_file(s, names[1], "r", "a"));
