@@ -277,11 +277,14 @@ static int set_error(const struct transfer *t, CURLcode code)
 		return err_set(t->e, ERR_DENIED, "%.*s: its certificate is not trusted: %s", len,
 			       host, why);
 	case CURLE_SSL_CACERT_BADFILE:
-		return err_set(t->e, ERR_INVALID, "%.*s: the file of authorities: %s", len, host,
-			       why);
+		return err_set(t->e, ERR_IO, "%.*s: the file of authorities: %s", len, host, why);
 	case CURLE_URL_MALFORMAT:
-	case CURLE_UNSUPPORTED_PROTOCOL:
 		return err_set(t->e, ERR_INVALID, "%.*s: expected http:// or https://", len, host);
+	case CURLE_UNSUPPORTED_PROTOCOL:
+		if (strncmp(t->req->url, "http", 4) != 0)
+			return err_set(t->e, ERR_INVALID, "%.*s: expected http:// or https://", len,
+				       host);
+		return err_set(t->e, ERR_PEER, "%.*s: the answer is not HTTP", len, host);
 	case CURLE_WEIRD_SERVER_REPLY:
 		return err_set(t->e, ERR_PEER, "%.*s: the answer is not HTTP", len, host);
 	default:

@@ -39,6 +39,12 @@ static void fill_stat(struct store_stat *out, const struct cloud_answer *a, uint
 	out->crc32c = a->crc32c;
 }
 
+/* A page of something in front of the store, such as one to sign in. */
+static int no_version(const struct cloud *c, struct err *e)
+{
+	return err_set(e, ERR_PEER, "%s answers something that is no object", c->host);
+}
+
 /* `a` keeps the answer, with the nonce of the put. */
 static int look_at(struct cloud *c, const char *key, int64_t deadline_mono_ns,
 		   struct cloud_answer *a, struct err *e)
@@ -48,7 +54,11 @@ static int look_at(struct cloud *c, const char *key, int64_t deadline_mono_ns,
 					 .deadline_mono_ns = deadline_mono_ns };
 	int rc = cloud_send(c, &call, a, e);
 
-	return rc || a->status == 200 ? rc : cloud_error(c, a, e);
+	if (!rc && a->status != 200)
+		rc = cloud_error(c, a, e);
+	else if (!rc && !*a->tag)
+		rc = no_version(c, e);
+	return rc;
 }
 
 int cloud_stat(struct store *store, const char *key, int64_t deadline_mono_ns,
@@ -146,6 +156,7 @@ int cloud_put(struct store *store, const struct store_put *put, struct store_sta
 /* ---- get ---- */
 
 struct getting {
+	const struct cloud *cloud;
 	const struct store_get *get;
 	struct cloud_answer *answer;
 	uint64_t done; /* given to the sink */
@@ -175,6 +186,8 @@ static int on_piece(void *arg, const void *data, size_t len, struct err *e)
 		len = (size_t)left;
 	if (!len)
 		return 0;
+	if (!*g->answer->tag)
+		return no_version(g->cloud, e);
 	if ((g->done || *g->tag) && strcmp(g->tag, g->answer->tag))
 		return replaced(e);
 	memcpy(g->tag, g->answer->tag, sizeof(g->tag));
@@ -231,7 +244,7 @@ int cloud_get(struct store *store, const struct store_get *get, struct store_sta
 {
 	struct cloud *c = cloud_of(store);
 	struct cloud_answer a = { 0 };
-	struct getting g = { .get = get, .answer = &a };
+	struct getting g = { .cloud = c, .get = get, .answer = &a };
 	int rc = check_key_length(c, get->key, e);
 
 	if (rc)

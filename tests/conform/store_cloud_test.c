@@ -2,8 +2,8 @@
 /*
  * Against a server that a script beside this file has started. "suite URL": that of all stores; "own URL": what only stores
  * behind HTTP have, in a bucket with foreign objects around the prefix; "away URL": where no server is; "refused URL TEXT": a
- * put, whose error must have this text; "for URL MS": puts for so long; "grants URL": what a grant allows, and what it does not;
- * "once URL [CA]": the same for stores with other statuses than S3's.
+ * put, whose error must have this text; "gateway URL": where something else answers; "for URL MS": puts for so long; "grants
+ * URL": what a grant allows, and what it does not; "once URL [CA]": the same for stores with other statuses than S3's.
  */
 #include "tests/conform/store_conform.h"
 
@@ -113,6 +113,32 @@ static void test_refused(const char *url, const char *text)
 	if (!strstr(e.msg, text))
 		fprintf(stderr, "%s\n", e.msg);
 	CHECK(strstr(e.msg, text));
+	store_free(s);
+}
+
+static bool no_key(void *arg, const char *key, const struct store_stat *st)
+{
+	(void)arg;
+	(void)key;
+	(void)st;
+	CHECK(false);
+	return false;
+}
+
+/* Something in front of the store answers in its place: that is never what an object is, or that one is damaged. */
+static void test_gateway(const char *url)
+{
+	struct store *s = open_store(url);
+	struct buf b = BUF_INIT;
+	struct store_stat st;
+	struct err e;
+
+	CHECK_EQ(store_put_bytes(s, "a", "x", 1, STORE_ABSENT, any_time(), &e), ERR_PEER);
+	CHECK_EQ(store_put_bytes(s, "a", "x", 1, 0, any_time(), &e), ERR_PEER);
+	CHECK_EQ(store_get_bytes(s, "a", 100, any_time(), &b, &e), ERR_PEER);
+	CHECK_EQ(store_stat(s, "a", any_time(), &st, &e), ERR_PEER);
+	CHECK_EQ(list_keys(s, "", NULL, no_key, NULL, &e), ERR_PEER);
+	buf_release(&b);
 	store_free(s);
 }
 
@@ -331,6 +357,8 @@ int main(int argc, char **argv)
 		store_conform(argv[2]);
 	} else if (!strcmp(argv[1], "refused")) {
 		test_refused(argv[2], argv[3]);
+	} else if (!strcmp(argv[1], "gateway")) {
+		test_gateway(argv[2]);
 	} else if (!strcmp(argv[1], "grants")) {
 		test_grants(argv[2]);
 	} else if (!strcmp(argv[1], "once")) {

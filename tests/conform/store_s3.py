@@ -52,5 +52,9 @@ with FakeS3() as s3:
     run("full", s3, "refused", s3.url(), "QuotaExceeded")
     s3.quota = 1 << 40
     run("another region", s3, "refused", s3.url().replace("us-east-1", "eu-west-9"), "add ?region=us-east-1")
+    for what, bytes_ in (("a page to sign in", b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n<html></html>"), ("no HTTP", b"SSH-2.0-x\r\n")):
+        s3.gateway = bytes_
+        run(what, s3, "gateway", s3.url())
+    s3.gateway = None
     s3.skew_s = 7200  # the host's clock is wrong: the server's is used
     run("two hours off", s3, "own", s3.url("bucket/my/prefix"))

@@ -8,6 +8,7 @@ Faults, by the number of requests between two of a kind: "503" (nothing done), "
 closed without an answer), "reset" (half of the answer's body, then the connection is reset), "cut" (half of the request's body is read,
 then the connection is reset), "500". `before(method, path)`, if set, is called before a request is carried out, and may wait.
 `list_lag_s`: listings lack what is younger.
+`gateway`: these bytes answer each request, as of something in front of the server that has lost it.
 `no_links`: requests by signed URL are refused ("403") or their connection closed ("closed"), as where the bucket cannot be reached.
 `traffic` has the requests and bytes of those who have keys, and of those who have a grant: (with grant, path): [requests, bytes].
 """
@@ -206,6 +207,10 @@ class Handler(BaseHTTPRequestHandler):
         server = self.server
         self.raw_path, _, self.raw_query = self.path.partition("?")
         self.fault = None
+        if server.gateway:
+            self.close_connection = True
+            self.wfile.write(server.gateway)
+            return
         if self.path == "/-/traffic":
             with server.lock:
                 sums = {name: sum(n for (granted, _), (_, n) in server.traffic.items() if granted == (name == "grants")) for name in ("keys", "grants")}
@@ -350,7 +355,7 @@ class FakeS3(ThreadingHTTPServer):
         self.no_reset = "//"  # paths that end so are not reset
         self.refusals, self.created, self.traffic = [], [], {}
         self.listed = {}  # prefix: how often
-        self.before = self.no_links = None
+        self.before = self.no_links = self.gateway = None
         self.list_lag_s = 0
         self.batches = []
         self.quota, self.skew_s, self.no_conditions, self.short_pages = 1 << 40, 0, False, True
