@@ -49,16 +49,22 @@ static void update_ready(struct session_store *s)
 	s->ready = ready;
 }
 
+/* A store that is full takes no records, but a removal that a kill broke off gives it room. */
+static bool can_recover(const struct session_store *s)
+{
+	return s->writable || s->not_ready.code == ERR_FULL;
+}
+
 static void set_writable(struct session_store *s, int rc, const struct err *e)
 {
-	bool was = s->writable;
+	bool was = s->writable, could = can_recover(s);
 
 	s->writable = !rc;
 	if (rc)
 		s->not_ready = *e;
 	if (rc && (was || s->ready))
 		log_error("AGG-STORE", "ready=0 reason=\"%s\"", e->msg);
-	if (!was && s->writable && s->heir.take && !s->swept)
+	if (((!was && s->writable) || (!could && can_recover(s))) && s->heir.take && !s->swept)
 		loop_timer_in(s->jobs->loop, &s->round_timer, 0, begin_round, s);
 	update_ready(s);
 }
@@ -224,12 +230,12 @@ static void begin_recovery(struct session_store *s, const char *session)
 	jobs_work(s->jobs, run_recovery, done_recovery, recovery_new(s, session));
 }
 
-/* Does nothing while the store takes no writes; the next round begins when it does. */
+/* Does nothing while the store takes no writes and is not just full; the next round begins when it does, or is. */
 static void begin_round(void *arg)
 {
 	struct session_store *s = arg;
 
-	if (s->recovering || !s->writable)
+	if (s->recovering || !can_recover(s))
 		return;
 	if (!s->listed)
 		begin_recovery(s, NULL);

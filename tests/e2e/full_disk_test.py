@@ -160,6 +160,29 @@ def test_room_by_rules():
         disk.relax()
 
 
+def test_room_by_a_removal():
+    """A removal was killed when the manifest was gone, and then the store was full: the start goes on with it."""
+    with Cluster() as c:
+        disk = Disk(c, c.store, "16m")
+        rules = c.dir / "rules"
+        rules.touch()
+        p = c.aggregator("--store", f"fault://{rules}!file://{c.store}")
+        start_agents(c, "a")
+        session = c.tutti("capture", "--duration", "50ms", "--json", check=0)[1]["session"]
+        wait_until("its commit", lambda: not list((c.store / "tutti/ledger").glob("[!.]*")))
+        rules.write_text("remove profiles/* crash\n")
+        c.tutti("delete", session)
+        p.wait(20 * SLOW)
+        p.expected = False
+        assert not (c.store / "tutti/sessions" / session).exists() and (c.logdir / "plugins/profile" / session).exists()
+        rules.write_text("")
+        disk.fill()
+        restart(c)
+        wait_ready(c, True)
+        assert not sessions(c) and not list(c.logdir.rglob("*.pb")) and not list((c.store / "tutti/ledger").glob("[!.]*"))
+        disk.relax()
+
+
 def test_spool_of_the_agent():
     """Said so; the next capture has the host again."""
     with Cluster() as c:
@@ -196,4 +219,4 @@ def test_spool_of_the_aggregator():
         disk.relax()
 
 
-main(own_mounts, test_store, test_room_by_hand, test_room_by_rules, test_spool_of_the_agent, test_spool_of_the_aggregator)
+main(own_mounts, test_store, test_room_by_hand, test_room_by_rules, test_room_by_a_removal, test_spool_of_the_agent, test_spool_of_the_aggregator)
