@@ -177,7 +177,7 @@ def test_neuron():
         doc = c.tutti("import", c.dir / "system_profile.json", "--json", check=0)[1]["sessions"][0]
         check_manifest(doc, ["i-00000000000000001", "i-0f207fb2a99bd2d08"])
         assert [h["events"] for h in doc["hosts"]] == [1, 4] and doc["t0_ns"] == NEURON["mem_usage"]["timestamp"], doc
-        c.tutti("export", doc["session"], "--format", "system-profile", "-o", c.dir / "out", check=0)
+        c.tutti("export", doc["session"], "--format", "system-profile", "-o", c.dir / "out", "--json", check=0)
         found = json.loads((c.dir / "out" / f"{doc['session']}.system_profile.json").read_text())
         key = lambda e: json.dumps(e, sort_keys=True)
         for name, want in (("trace_events", [*NEURON["trace_events"].values()]), ("mem_usage", [NEURON["mem_usage"]]), ("cpu_util", NEURON["cpu_util"])):
