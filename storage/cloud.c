@@ -350,6 +350,16 @@ int cloud_list(struct store *store, const struct store_list *list, struct err *e
 
 /* ---- remove ---- */
 
+/* The store says with a code of its own that the key is missing; a page of something in front of it has none. */
+static int judge_removal(const struct cloud *c, const struct cloud_answer *a, struct err *e)
+{
+	int rc = cloud_error(c, a, e);
+
+	if (rc != ERR_NOT_FOUND)
+		return rc;
+	return *a->code ? 0 : err_set(e, ERR_PEER, "%s answers %d", c->host, a->status);
+}
+
 int cloud_remove(struct store *store, const char *key, int64_t deadline_mono_ns, struct err *e)
 {
 	struct cloud *c = cloud_of(store);
@@ -361,11 +371,8 @@ int cloud_remove(struct store *store, const char *key, int64_t deadline_mono_ns,
 
 	if (!rc)
 		rc = cloud_send(c, &call, &a, e);
-	if (!rc && a.status >= 300) {
-		rc = cloud_error(c, &a, e);
-		if (rc == ERR_NOT_FOUND)
-			rc = 0;
-	}
+	if (!rc && a.status >= 300)
+		rc = judge_removal(c, &a, e);
 	cloud_answer_release(&a);
 	return rc;
 }

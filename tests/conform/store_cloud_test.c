@@ -2,8 +2,9 @@
 /*
  * Against a server that a script beside this file has started. "suite URL": that of all stores; "own URL": what only stores
  * behind HTTP have, in a bucket with foreign objects around the prefix; "away URL": where no server is; "refused URL TEXT": a
- * put, whose error must have this text; "gateway URL": where something else answers; "for URL MS": puts for so long; "grants
- * URL": what a grant allows, and what it does not; "once URL [CA]": the same for stores with other statuses than S3's.
+ * put, whose error must have this text; "gateway URL", "not-removed URL": where something else answers; "for URL MS": puts
+ * for so long; "grants URL": what a grant allows, and what it does not; "once URL [CA]": the same for stores with other
+ * statuses than S3's.
  */
 #include "tests/conform/store_conform.h"
 
@@ -139,6 +140,18 @@ static void test_gateway(const char *url)
 	CHECK_EQ(store_stat(s, "a", any_time(), &st, &e), ERR_PEER);
 	CHECK_EQ(list_keys(s, "", NULL, no_key, NULL, &e), ERR_PEER);
 	buf_release(&b);
+	store_free(s);
+}
+
+/* "Not found" of a gateway: nothing was removed. */
+static void test_not_removed(const char *url)
+{
+	static const char *const keys[] = { "a", "b" };
+	struct store *s = open_store(url);
+	struct err e;
+
+	CHECK_EQ(store_remove(s, "a", any_time(), &e), ERR_PEER);
+	CHECK_EQ(store_remove_all(s, keys, 2, any_time(), &e), ERR_PEER);
 	store_free(s);
 }
 
@@ -359,6 +372,8 @@ int main(int argc, char **argv)
 		test_refused(argv[2], argv[3]);
 	} else if (!strcmp(argv[1], "gateway")) {
 		test_gateway(argv[2]);
+	} else if (!strcmp(argv[1], "not-removed")) {
+		test_not_removed(argv[2]);
 	} else if (!strcmp(argv[1], "grants")) {
 		test_grants(argv[2]);
 	} else if (!strcmp(argv[1], "once")) {

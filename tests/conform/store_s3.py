@@ -55,6 +55,8 @@ with FakeS3() as s3:
     for what, bytes_ in (("a page to sign in", b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n<html></html>"), ("no HTTP", b"SSH-2.0-x\r\n")):
         s3.gateway = bytes_
         run(what, s3, "gateway", s3.url())
+    s3.gateway = b"HTTP/1.1 404 Not Found\r\nContent-Length: 18\r\n\r\n404 page not found"
+    run("a gateway without a route", s3, "not-removed", s3.url())
     s3.gateway = None
     s3.skew_s = 7200  # the host's clock is wrong: the server's is used
     run("two hours off", s3, "own", s3.url("bucket/my/prefix"))
