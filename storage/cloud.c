@@ -147,6 +147,8 @@ int cloud_put(struct store *store, const struct store_put *put, struct store_sta
 		rc = check_exists(c, put, nonce, &a, e);
 	else if (!rc && a.status >= 300)
 		rc = a.status == 404 ? no_place(c, e) : cloud_error(c, &a, e);
+	else if (!rc && !*a.tag)
+		rc = no_version(c, e);
 	if (!rc)
 		rc = verify_put(c, put, nonce, &a, out, e);
 	cloud_answer_release(&a);

@@ -180,6 +180,16 @@ static int lost(const char *session, struct err *e)
 		       session);
 }
 
+/* A record that was there is not found: another owner has removed it, unless it was not the store that answered. */
+static int lost_if_absent(struct store *s, const char *session, const char *key, struct err *e)
+{
+	int rc = session_check_absent(s, key, e);
+
+	if (!rc)
+		return lost(session, e);
+	return rc == ERR_EXISTS ? err_set(e, ERR_PEER, "%s was not found, and is there", key) : rc;
+}
+
 /* Creates the record with the next free number. An earlier put whose answer was lost may have stored a record
  * of this owner under that number: if it is the same record, nothing is left to do; if it is an older one,
  * the next number is tried. */
@@ -199,10 +209,10 @@ static int create(struct store *s, const char *session, const json_t *record, un
 		if (rc != ERR_EXISTS)
 			return rc;
 		rc = get_record(s, key, &there, e);
-		if (rc == ERR_NOT_FOUND || rc == ERR_UNSUPPORTED)
-			return lost(session, e);
+		if (rc == ERR_NOT_FOUND)
+			return lost_if_absent(s, session, key, e);
 		if (rc)
-			return rc;
+			return rc == ERR_UNSUPPORTED ? lost(session, e) : rc;
 		same = same_text(there, record);
 		rc = same || same_owner(there, record) ? 0 : lost(session, e);
 		json_decref(there);
@@ -288,7 +298,9 @@ static int check_highest(struct store *s, const json_t *record, const char *key,
 	json_t *there = NULL;
 	int rc = get_record(s, key, &there, e);
 
-	if (rc == ERR_NOT_FOUND || rc == ERR_UNSUPPORTED || (!rc && !same_owner(there, record)))
+	if (rc == ERR_NOT_FOUND)
+		rc = lost_if_absent(s, json_get_text(record, "session"), key, e);
+	else if (rc == ERR_UNSUPPORTED || (!rc && !same_owner(there, record)))
 		rc = lost(json_get_text(record, "session"), e);
 	json_decref(there);
 	return rc;

@@ -192,7 +192,7 @@ static void test_coalesced(void)
 static void test_repeated(void)
 {
 	static const char *const rules[] = { "put * fail", "put * full", "put * lose",
-					     "list * fail" };
+					     "put * lose times=1\nget * missing", "list * fail" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
 		unsigned int n = 0;
