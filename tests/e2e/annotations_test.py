@@ -217,7 +217,7 @@ def test_agent_is_stopped():
         c.kill("host-a", signal.SIGSTOP)
         time.sleep(1.5)
         end = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        time.sleep(10)  # at load it writes some 1,000 records a second, and its ring has 8,192
+        time.sleep(5 * SLOW)  # at load it writes some 1,000 records a second, fewer with a sanitizer, and its ring has 8,192
         c.kill("host-a", signal.SIGCONT)
         _, doc = c.tutti("snapshot", "--last", "1s", "--ending-at", end, "--tracer", "annotations", "--json", check=3)
         [host] = doc["hosts"]
