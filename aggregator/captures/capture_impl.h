@@ -279,7 +279,7 @@ bool capture_extend_deadline(struct capture *c, int64_t now_ns); /* false: no ho
 /* ---- stored.c ---- */
 
 /* On a worker, before the manifest is made: fails hosts of the copy whose files the store does not list, and sets the
- * copy's error if no host has a file then. Does nothing where all files came through the aggregator. */
+ * copy's error if no host has a file then. */
 MUST_CHECK int capture_check_stored(struct store *s, struct capture *copy, struct err *e);
 void capture_apply_stored(struct capture *c, const struct capture *copy); /* the same on the loop */
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where agents put files into the store themselves, their word is not enough for a commit: one listing of the
- * session's files is compared with what the hosts report. A host whose files are not all there, with the reported
- * sizes, has failed; a file that is not listed is asked for by its key before, since there are stores whose listings come late. Where
- * the listing has no other file, the commit need not look for what failed uploads left.
+ * That files were stored is not enough for a commit: one listing of the session's files is compared with what the hosts
+ * report. A host whose files are not all there has failed; a file that is not listed is asked for by its key before, since there
+ * are stores whose listings come late. Where agents put files into the store themselves, their sizes are compared, too, and where
+ * the listing has no other file, the commit need not look for what failed uploads left. Where the aggregator has put them, the
+ * removal of a broken one may have come so late that it took the next one with it.
  */
 #include "aggregator/captures/capture_impl.h"
 
@@ -27,10 +28,13 @@ struct listing {
 	size_t n_asked; /* hosts whose files were asked for by their keys */
 };
 
+/* A file that the aggregator has put has the size that was put, and notes. */
 static bool has_size(const struct capture_host *h, unsigned int n, uint64_t size)
 {
 	if (n < 1 || n > h->n_files)
 		return false;
+	if (!h->capture->captures->env.by_grants)
+		return true;
 	if (h->n_reported == h->n_files)
 		return h->reported_files[n - 1].bytes == size;
 	return h->n_files > 1 || h->bytes == size; /* an agent that reports no files */
@@ -113,8 +117,8 @@ static void fail_missing(struct listing *l)
 		h->state = HOST_FAILED;
 		h->stored = false;
 		h->reason = REASON_UPLOAD;
-		h->detail = "the agent reports its files as stored, but the store does not list "
-			    "them all with their sizes";
+		h->detail = "its files were reported as stored, but the store does not list them "
+			    "all with their sizes";
 		c->n_missing++;
 		log_warn("AGG-HOST-RESULT",
 			 "session=%s host=%s state=failed reason=%s listed=%u files=%u", c->session,
@@ -161,7 +165,7 @@ int capture_check_stored(struct store *s, struct capture *copy, struct err *e)
 					 .deadline_mono_ns = store_within(STORE_PATIENCE_NS) };
 	int rc;
 
-	if (!copy->captures->env.by_grants || !any_host(copy, is_checked))
+	if (!any_host(copy, is_checked))
 		return 0;
 	l.n_right = xcalloc(copy->n_hosts, sizeof(*l.n_right));
 	session_directory(copy->session, copy->run, directory);
@@ -170,7 +174,7 @@ int capture_check_stored(struct store *s, struct capture *copy, struct err *e)
 		rc = ask_for_missing(s, &l, e);
 	if (!rc)
 		fail_missing(&l);
-	copy->is_tidy = !rc && is_tidy(&l);
+	copy->is_tidy = !rc && copy->captures->env.by_grants && is_tidy(&l);
 	if (!rc && !any_host(copy, has_file))
 		err_set(&copy->error, ERR_PEER, "the store lists no host's file");
 	free(l.n_right);

@@ -245,6 +245,31 @@ static void failure_to_commit_deletes_nothing(const char *rule)
 	fleet_stop(&f);
 }
 
+/* The removal of an upload that failed took effect long after it was asked for, and took the file with it that was stored since. */
+static void test_file_is_gone(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_deliver = true }, b = { .auto_deliver = true };
+	char file[SESSION_KEY_BYTES];
+	struct store *broken;
+	struct capture *c;
+	struct err e = { 0 };
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	fake_connect(&b, &f, "b");
+	broken = wrap_store(&f, "list profiles/* fail");
+	c = begin(&f, NS_PER_MS);
+	WAIT(&f, c->store_error.code);
+	session_file_key(c->session, "", "a", file);
+	CHECK_OK(store_remove(broken, file, store_within(STORE_PATIENCE_NS), &e), e);
+	set_rules(broken, "");
+	WAIT(&f, c->state == CAP_COMMITTED);
+	CHECK_STR(fleet_result(c, 0).reason, "upload");
+	CHECK(fleet_host_is(c, 0, "failed") && fleet_host_is(c, 1, "complete"));
+	fleet_stop(&f);
+}
+
 /* What the manifest says of a file whose put of the warnings was done and not answered. */
 static void warnings_are_counted(const char *rules, bool must_wait)
 {
@@ -272,7 +297,7 @@ static void warnings_are_counted(const char *rules, bool must_wait)
 	}
 	WAIT(&f, c->state == CAP_COMMITTED);
 	session_file_key(c->session, "", "a", file);
-	CHECK_OK(store_stat(broken, file, STORE_NO_DEADLINE, &st, &e), e);
+	CHECK_OK(store_stat(broken, file, store_within(STORE_PATIENCE_NS), &st, &e), e);
 	CHECK(st.size > 100);
 	CHECK_EQ(fleet_result(c, 0).bytes_done, st.size);
 	fleet_stop(&f);
@@ -407,6 +432,7 @@ int main(void)
 	failure_to_commit_deletes_nothing("put tutti/ledger/* fail");
 	failure_to_commit_deletes_nothing("put tutti/index/* fail");
 	failure_to_commit_deletes_nothing("put tutti/sessions/*/manifest.json fail");
+	test_file_is_gone();
 	warnings_are_counted("put profiles/* lose", false);
 	warnings_are_counted("put,stat profiles/* lose", true);
 	warnings_are_counted("open profiles/* fail", true);

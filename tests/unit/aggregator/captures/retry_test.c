@@ -432,7 +432,7 @@ static void test_resumed(void)
 	json_t *left, *manifest;
 	struct fake a = { 0 }, b = { 0 };
 	struct err e = { 0 };
-	char session[64];
+	char session[64], key[SESSION_KEY_BYTES];
 	struct capture *c;
 	struct fleet f;
 
@@ -444,6 +444,8 @@ static void test_resumed(void)
 	left = fleet_left(&f, session);
 	CHECK(capture_cancel(c));
 	fleet_wait_over(&f, session);
+	session_file_key(session, "", "host-b", key);
+	store_put_text(f.agg.store.store, key, "0123456789"); /* a kill leaves it there */
 	fake_hang_up(&b);
 	hold(&b, session, "stored");
 	f.agg.clock.kept = true;
