@@ -24,7 +24,7 @@ struct ingest_files {
  * Stores the files of a complete upload, the first one last: if that is in the store, all are. A file that is
  * there already and has the same bytes stays; another one is replaced, because no manifest names it yet.
  * ERR_EXISTS if another aggregator owns the session and has stored another file. After a failure the store
- * may have some of the files: the caller calls ingest_files_remove().
+ * may have some of the files.
  */
 MUST_CHECK int ingest_files_put(const struct ingest_files *f, const struct spooled_upload *upload,
 				struct err *e);

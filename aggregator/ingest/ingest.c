@@ -210,8 +210,12 @@ static void reply_stored(struct upload *u, uint64_t bytes)
 	upload_finish(u, RPC_OK, "");
 }
 
-/* The upload failed or came too late: no session of this aggregator names these files, so they are removed. */
-static void drop_files(struct upload *u)
+/*
+ * The upload failed, or came too late. Files of a host that is waited for stay: its next upload finds them or replaces them, and
+ * the end of the session removes what no host has. A removal now might be carried out so late that it took the next
+ * upload's. But a full store gets its room back. Others no session of this aggregator names.
+ */
+static void drop_files(struct upload *u, bool is_waited_for)
 {
 	const struct capture *c = capture_find(u->ingest->env.captures, u->session);
 
@@ -220,6 +224,11 @@ static void drop_files(struct upload *u)
 	else
 		upload_no_longer_wanted(u);
 	u->is_lost = !c || c->state == CAP_LOST || u->rc == ERR_EXISTS;
+	if (is_waited_for && !u->is_lost && u->rc != ERR_FULL) {
+		late_expect(u->ingest, u->session, u->run);
+		done_working(u);
+		return;
+	}
 	jobs_work(u->ingest->env.jobs, run_remove, done_remove, u);
 }
 
@@ -241,7 +250,7 @@ static void done_store(void *arg)
 	struct capture_host *h = upload_waiting_host(u);
 
 	if (u->rc || !h) {
-		drop_files(u);
+		drop_files(u, h != NULL);
 		return;
 	}
 	upload_stored(u, h);

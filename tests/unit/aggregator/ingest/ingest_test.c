@@ -381,6 +381,7 @@ struct odd_store {
 	struct buf blocked;
 	atomic_bool keeps_all; /* it removes nothing */
 	_Atomic(const char *) fail_get; /* gets of keys that hold this fail */
+	bool is_full; /* what fails fails for that */
 	const char *fail_late; /* the first put of such a key works and is reported as failed */
 };
 
@@ -415,7 +416,7 @@ static int odd_put(struct store *s, const struct store_put *put, struct store_st
 	const char *fail = atomic_load(&o->fail);
 
 	if (fail && strstr(put->key, fail))
-		return err_set(e, ERR_IO, "no space left");
+		return err_set(e, o->is_full ? ERR_FULL : ERR_IO, "refused");
 	if (o->block && strstr(put->key, o->block))
 		return odd_block(o, put);
 	if (o->fail_late && strstr(put->key, o->fail_late)) {
@@ -494,10 +495,13 @@ static void test_store_refuses(const char *key_part, const char *reason, bool ar
 	fleet_stop(&f);
 }
 
-/* A store that fills up in the middle leaves nothing of the host, and takes all of it later. */
-static void test_further_files_that_do_not_fit(void)
+/* A store that fills up in the middle leaves nothing of the host, and takes all of it later. One that fails keeps what it has
+ * taken until then: a removal could come late. */
+static void test_further_files_that_fail(bool is_full)
 {
-	struct odd_store odd = { .base.ops = &odd_ops, .fail = "/a~2.xplane.pb" };
+	struct odd_store odd = { .base.ops = &odd_ops,
+				 .fail = "/a~2.xplane.pb",
+				 .is_full = is_full };
 	struct fleet f;
 	struct fake a = { .auto_arm = true, .chunk_files = true };
 	struct capture *c;
@@ -510,7 +514,7 @@ static void test_further_files_that_do_not_fit(void)
 	WAIT(&f, fleet_host_is(c, 0, "armed"));
 	CHECK_EQ(fake_upload(&a, 3, 100, FLAW_NONE), RPC_UNAVAILABLE);
 	WAIT(&f, !f.agg.jobs.n); /* the removal of what it had stored */
-	CHECK_EQ(fleet_keys(&f), 1); /* the plan */
+	CHECK_EQ(fleet_keys(&f), is_full ? 1 : 2); /* the plan, and the last file */
 	atomic_store(&odd.fail, NULL);
 	CHECK_EQ(fake_upload(&a, 3, 100, FLAW_NONE), RPC_OK);
 	CHECK_EQ(fleet_keys(&f), 4);
@@ -712,7 +716,8 @@ int main(void)
 	test_credit_that_is_not_used();
 	test_store_refuses("tutti/ledger/", "store", false);
 	test_store_refuses(".xplane.pb", "upload", true);
-	test_further_files_that_do_not_fit();
+	test_further_files_that_fail(true);
+	test_further_files_that_fail(false);
 	test_owner_cannot_be_read();
 	test_store_hangs();
 	test_cancel_while_the_store_hangs();
