@@ -85,18 +85,19 @@ static void answer_services(struct answer *a, const struct rpc_server *s)
 static void make_answer(struct answer *a, const request *q, const struct rpc_server *s)
 {
 	struct rpc_file f = { 0 };
+	bool found;
 
 	switch (q->message_request_case) {
 	case IS(LIST_SERVICES):
 		answer_services(a, s);
 		break;
 	case IS(FILE_BY_FILENAME):
-		answer_files(a,
-			     rpc_file_by_name(q->file_by_filename, strlen(q->file_by_filename), &f),
-			     f);
+		found = rpc_file_by_name(q->file_by_filename, strlen(q->file_by_filename), &f);
+		answer_files(a, found, f);
 		break;
 	case IS(FILE_CONTAINING_SYMBOL):
-		answer_files(a, rpc_file_by_symbol(q->file_containing_symbol, &f), f);
+		found = rpc_file_by_symbol(q->file_containing_symbol, &f);
+		answer_files(a, found, f);
 		break;
 	case IS(FILE_CONTAINING_EXTENSION):
 	case IS(ALL_EXTENSION_NUMBERS_OF_TYPE):

@@ -251,6 +251,7 @@ static uint32_t base_of(struct flame *f, const struct view_place *at, const stru
 	const char *host = f->view->files[at->file].host;
 	const struct tvx_plane *planes;
 	uint32_t node, name;
+	const char *text;
 	size_t len;
 
 	if (f->f->group == GROUP_NONE)
@@ -260,7 +261,8 @@ static uint32_t base_of(struct flame *f, const struct view_place *at, const stru
 		return node;
 	tvx_planes(f->x, &planes);
 	name = f->f->group == GROUP_PLANE ? planes[t->plane].name : t->name;
-	return add_node(f, node, add_text(f, tvx_name(f->x, name, &len), len));
+	text = tvx_name(f->x, name, &len);
+	return add_node(f, node, add_text(f, text, len));
 }
 
 static int add_track(void *arg, const struct view_place *at, const struct tvx_track *t,

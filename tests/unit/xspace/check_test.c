@@ -25,8 +25,8 @@ static bool check_one(const void *data, size_t len)
 	int rc = xs_check(&memory, &e);
 
 	CHECK_EQ(xs_check(&window, &same), rc);
-	CHECK_STR(same.msg, e.msg);
-	if (rc) {
+	if (rc) { /* at one place, if not always for one reason: a window may end before the next field can be read */
+		CHECK(!strncmp(same.msg, e.msg, strcspn(e.msg, ":") + 1));
 		CHECK_EQ(rc, ERR_INVALID);
 		CHECK(strstr(e.msg, "at byte "));
 		return false;
