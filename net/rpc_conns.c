@@ -400,8 +400,20 @@ struct rpc_conns *rpc_conns_next(const struct rpc_conns *cs)
 	return cs->next;
 }
 
-/* Finds the server's listening sockets, and bounds what the kernel holds for core to accept: listen() on a socket
- * that listens changes only that. */
+/* Bounds what the kernel holds for core to accept: listen() on a socket that listens changes only that. Called on a
+ * duplicate: core closes its descriptor unseen by ThreadSanitizer, which would then take the next use of that
+ * number for a race with this one. */
+static void limit_backlog(int listener, int port)
+{
+	int fd = fcntl(listener, F_DUPFD_CLOEXEC, 0);
+
+	if (fd < 0 || listen(fd, BACKLOG))
+		log_warn("NET-BACKLOG", "port=%d reason=\"%s\"", port, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+/* Finds the server's listening sockets. */
 static void find_listeners(struct rpc_conns *cs)
 {
 	struct rpc_end local;
@@ -415,9 +427,7 @@ static void find_listeners(struct rpc_conns *cs)
 		if (!getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) && listens &&
 		    rpc_end_of_fd(fd, getsockname, &local) && local.port == cs->port) {
 			cs->listeners[cs->n_listeners++] = fd;
-			if (listen(fd, BACKLOG))
-				log_warn("NET-BACKLOG", "port=%d reason=\"%s\"", cs->port,
-					 strerror(errno));
+			limit_backlog(fd, cs->port);
 		}
 	}
 }
