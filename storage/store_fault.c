@@ -420,6 +420,10 @@ static int fault_list(struct store *store, const struct store_list *list, struct
 	enum action after;
 	int rc = begin(s, CALL_LIST, list->prefix, list->deadline_mono_ns, &after, e);
 
+	if (after == ACT_MISSING) {
+		*e = (struct err){ 0 };
+		return 0;
+	}
 	return rc ? rc : end(s, after, s->inner->ops->list(s->inner, list, e), e);
 }
 

@@ -13,7 +13,8 @@
  *     KEY     fnmatch() pattern of the key (of a list: its prefix)
  *     ACTION  fail        ERR_IO, nothing was done
  *             full        ERR_FULL, nothing was done
- *             missing     ERR_NOT_FOUND, nothing was done: as of a gateway that does not know its store
+ *             missing     ERR_NOT_FOUND, nothing was done: as of a gateway that does not know its store; a list
+ *                         is empty: as of a store whose listings come late
  *             lose        the call is done, and its answer lost: ERR_TIMEOUT
  *             delay=SECS  done that much later; ERR_TIMEOUT if the deadline is sooner
  *             hang        until the deadline, or until the rule is gone: then done

@@ -18,14 +18,15 @@
 #include "proto/reasons.h"
 #include "storage/store.h"
 
-#define ASKED_MOST \
-	256 /* hosts whose files are asked for: a store that has lost them all is not asked 10,000 times */
+/* After so many hosts whose files the store lacks by their keys, too, its listing is believed: a store that has lost all
+ * files is not asked 10,000 times. */
+#define LACKING_MOST 256
 
 struct listing {
 	struct capture *copy;
 	unsigned int *n_right; /* by host: listed files that are as reported */
 	size_t n; /* listed files */
-	size_t n_asked; /* hosts whose files were asked for by their keys */
+	bool was_asked; /* files were asked for by their keys */
 };
 
 /* A file that the aggregator has put has the size that was put, and notes. */
@@ -94,13 +95,15 @@ static int count_files(struct store *s, const struct capture *c, const struct ca
 
 static int ask_for_missing(struct store *s, struct listing *l, struct err *e)
 {
+	size_t n_lacking = 0;
 	int rc = 0;
 
-	for (size_t i = 0; !rc && i < l->copy->n_hosts && l->n_asked < ASKED_MOST; i++) {
+	for (size_t i = 0; !rc && i < l->copy->n_hosts && n_lacking < LACKING_MOST; i++) {
 		if (!is_missing(l, i))
 			continue;
+		l->was_asked = true;
 		rc = count_files(s, l->copy, &l->copy->hosts[i], &l->n_right[i], e);
-		l->n_asked++;
+		n_lacking += is_missing(l, i);
 	}
 	return rc;
 }
@@ -132,7 +135,7 @@ static bool is_tidy(const struct listing *l)
 	const struct capture *c = l->copy;
 	size_t named = 0;
 
-	if (l->n_asked)
+	if (l->was_asked)
 		return false;
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		if (c->hosts[i].stored && l->n_right[i] == c->hosts[i].n_files)

@@ -3,8 +3,9 @@
 #include "aggregator/captures/capture.h"
 #include "aggregator/sessions/ledger_record.h"
 #include "aggregator/time/session_clock.h"
-#include "json/json_text.h"
 #include "aggregator/sessions/sessions.h"
+#include "base/mem.h"
+#include "json/json_text.h"
 #include "storage/store.h"
 #include "storage/store_fault.h"
 #include "tests/lib/virtual_time.h"
@@ -270,6 +271,40 @@ static void test_file_is_gone(void)
 	fleet_stop(&f);
 }
 
+/* Listings come late, or the files are gone: more hosts than the commit asks for one by one before it believes the listing. */
+static void files_are_not_listed(const char *rules, bool are_gone)
+{
+	enum { HOSTS = 300 };
+	struct fake *fakes = xcalloc(HOSTS, sizeof(*fakes));
+	struct err e = { 0 };
+	uint64_t calls;
+	struct fleet f;
+	struct store *broken;
+	struct capture *c;
+	json_t *manifest;
+
+	fleet_start(&f, 0, 0);
+	for (int i = 0; i < HOSTS; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "h%03d", i);
+		fakes[i].auto_deliver = true;
+		fake_connect(&fakes[i], &f, name);
+	}
+	broken = wrap_store(&f, rules);
+	calls = store_fault_calls(broken);
+	c = begin(&f, NS_PER_MS);
+	WAIT(&f, c->state == (are_gone ? CAP_FAILED : CAP_COMMITTED));
+	if (!are_gone) {
+		CHECK_OK(session_load_manifest(broken, c->session, &manifest, &e), e);
+		CHECK_EQ(json_get_int(manifest, "complete"), HOSTS);
+		json_decref(manifest);
+	}
+	CHECK(store_fault_calls(broken) - calls < (are_gone ? 2 : 3) * HOSTS);
+	fleet_stop(&f);
+	free(fakes);
+}
+
 /* What the manifest says of a file whose put of the warnings was done and not answered. */
 static void warnings_are_counted(const char *rules, bool must_wait)
 {
@@ -433,6 +468,8 @@ int main(void)
 	failure_to_commit_deletes_nothing("put tutti/index/* fail");
 	failure_to_commit_deletes_nothing("put tutti/sessions/*/manifest.json fail");
 	test_file_is_gone();
+	files_are_not_listed("list profiles/* missing", false);
+	files_are_not_listed("stat,list profiles/* missing", true);
 	warnings_are_counted("put profiles/* lose", false);
 	warnings_are_counted("put,stat profiles/* lose", true);
 	warnings_are_counted("open profiles/* fail", true);
