@@ -18,6 +18,7 @@
 #include "json/json_text.h"
 #include "net/http_server.h"
 #include "proto/names.h"
+#include "proto/reasons.h"
 
 #define JSON_TYPE  "application/json"
 #define BYTES_TYPE "application/octet-stream"
@@ -153,16 +154,36 @@ static void answer_progress(struct question *q, const struct view_progress *p)
 	api_answer_json(q->req, 202, doc);
 }
 
-/* What the files hold no server can show: that is not a failure of this one. */
-static void answer_unshown(struct http_req *req, struct view_progress *p)
+/* What the store does not give now, the next request asks it for again: viewers go on. */
+static void answer_away(struct http_req *req, struct err *e)
 {
 	json_t *doc = json_object();
 
+	err_prefix(e, "the store does not give the session now, each request asks it again");
+	json_put_text(doc, "error", e->msg);
+	json_put_text(doc, "reason", REASON_STORE);
+	api_answer_json(req, 503, doc);
+}
+
+/* What the files hold no server can show: that is not a failure of this one. */
+static void answer_unshown(struct http_req *req, struct view_progress *p)
+{
+	json_t *doc;
+
+	if (p->fault == FAULT_STORE) {
+		answer_away(req, &p->why);
+		return;
+	}
 	err_prefix(&p->why, "the session cannot be shown");
+	if (p->why.code == ERR_FULL) { /* of this aggregator, where indexes are kept */
+		api_answer_err(req, &p->why);
+		return;
+	}
+	doc = json_object();
 	json_put_text(doc, "error", p->why.msg);
-	if (p->is_unreadable)
+	if (p->fault == FAULT_FILES)
 		json_put_text(doc, "reason", "unreadable");
-	api_answer_json(req, p->is_unreadable ? 422 : 500, doc);
+	api_answer_json(req, p->fault == FAULT_FILES ? 422 : 500, doc);
 }
 
 static int write_catalogue(struct question *q)
@@ -180,8 +201,10 @@ static void done_read(void *arg)
 	struct view_progress p;
 
 	if (q->rc) {
-		if (q->rc != ERR_NOT_FOUND || !api_refuse_unrecovered(q->api, q->req, q->session))
-			api_answer_record_err(q->req, &q->e);
+		if (q->rc != ERR_NOT_FOUND && q->rc != ERR_INVALID)
+			answer_away(q->req, &q->e);
+		else
+			api_answer_session_err(q->api, q->req, q->session, &q->e);
 		question_free(q);
 		return;
 	}

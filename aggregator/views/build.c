@@ -165,6 +165,20 @@ static int have_index(struct building *b, const char *path, struct err *e)
 
 /* ---- a session ---- */
 
+/* Who fails to open a file that the manifest names: if it is not found, the store; if a disk is full, it is the one for copies. */
+static enum view_fault fault_of(int rc)
+{
+	switch (rc) {
+	case ERR_INVALID:
+	case ERR_LIMIT:
+	case ERR_FULL:
+	case ERR_CANCELLED:
+		return FAULT_OURS;
+	default:
+		return FAULT_STORE;
+	}
+}
+
 /* All files first: so the progress is of all bytes from the start. */
 static int open_files(struct building *b, struct err *e)
 {
@@ -180,6 +194,8 @@ static int open_files(struct building *b, struct err *e)
 		if (!rc)
 			rc = store_open_fd(o->store, found.key, store_within(STORE_PATIENCE_NS),
 					   &f->fd, &f->size, e);
+		if (rc)
+			o->fault = fault_of(rc);
 		sum += rc ? 0 : f->size;
 		if (!rc && atomic_load(&o->is_stopped))
 			rc = err_set(e, ERR_CANCELLED, "opening the session was stopped");
@@ -225,9 +241,10 @@ static int index_files(struct building *b, struct err *e)
 		b->before += b->f->size;
 		atomic_store(&b->o->done, b->before);
 	}
-	b->o->is_unreadable = !rc && s->n_files && !n_shown;
-	if (b->o->is_unreadable)
+	if (!rc && s->n_files && !n_shown) {
+		b->o->fault = FAULT_FILES;
 		rc = err_set(e, ERR_INVALID, "%s", s->files[0].why);
+	}
 	if (!rc)
 		utimensat(AT_FDCWD, folder, NULL,
 			  0); /* the folder's time says when it was opened last */

@@ -81,7 +81,7 @@ struct view_opening {
 	const char *folder;
 	uint64_t kept_bytes;
 	struct store *store;
-	bool is_unreadable; /* read by the loop's once the worker is done */
+	enum view_fault fault; /* read by the loop's once the worker is done */
 	/* both threads': */
 	atomic_bool is_stopped;
 	_Atomic uint64_t done, bytes;

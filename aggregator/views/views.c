@@ -187,7 +187,7 @@ void views_open(struct views *v, const char *session, const char *manifest, size
 	progress->bytes = atomic_load(&o->bytes);
 	if (o->state == VIEW_FAILED) {
 		progress->why = o->why;
-		progress->is_unreadable = o->is_unreadable;
+		progress->fault = o->fault;
 		drop(v, o);
 		return;
 	}

@@ -33,11 +33,18 @@ void views_free(struct views *v); /* all jobs are done; NULL is fine */
 
 enum view_state { VIEW_WAITING, VIEW_BUILDING, VIEW_READY, VIEW_FAILED };
 
+/* Whose a failure is. */
+enum view_fault {
+	FAULT_OURS,
+	FAULT_FILES, /* what the files hold: none of them can be shown */
+	FAULT_STORE, /* the store does not give the files now */
+};
+
 struct view_progress {
 	enum view_state state;
 	uint64_t done, bytes; /* of the session's files */
 	struct err why; /* VIEW_FAILED */
-	bool is_unreadable; /* VIEW_FAILED: the cause is in its files, none of which can be shown */
+	enum view_fault fault; /* VIEW_FAILED */
 };
 
 /*

@@ -44,11 +44,12 @@ const say = (...children: (Node | string)[]): void => byId("p-note").replaceChil
 
 async function sums(side: Side, name: string, mine: number): Promise<SelectionDoc | null> {
   let doc: Catalogue | null = null;
-  const wait = (w: Waiting | null): boolean => {
-    if (turn === mine) say(w ? `Preparing ${name}, ${bytes(w.done_bytes)} of ${bytes(w.bytes)}` : "The aggregator does not answer; trying again.");
+  const tell = (text: string): boolean => {
+    if (turn === mine) say(text);
     return turn === mine;
   };
-  await openSession(side.session, { wait, take: (part) => { doc = part; return wait({ state: "building", done_bytes: part.done_bytes, bytes: part.bytes }); } });
+  const wait = (w: Waiting): boolean => tell(`Preparing ${name}, ${bytes(w.done_bytes)} of ${bytes(w.bytes)}`), away = (why: string): boolean => tell(`Waiting for ${name}: ${why}. This page tries again by itself.`);
+  await openSession(side.session, { wait, away, take: (part) => { doc = part; return wait({ state: "building", done_bytes: part.done_bytes, bytes: part.bytes }); } });
   if (!doc || turn !== mine) return null;
   const [from, to] = twoNumbers(side.range) ?? [-(2 ** 59), 2 ** 59];
   return api(`sessions/${side.session}/view/selection?${new URLSearchParams({ build: (doc as Catalogue).build, from_ps: String(Math.round(from)), to_ps: String(Math.round(to)), tracks: side.tracks || "all" })}`);

@@ -32,12 +32,18 @@ async function showSession(session: string, query: URLSearchParams, again: boole
   view = null;
   shown = session;
   byId("v-name").textContent = session;
-  const wait = (w: Waiting | null): boolean => {
+  const retry = (): Node => el("button", { className: "link", textContent: "Try again", onclick: () => showSession(session, query, true) }), all = (): Node => el("a", { href: "#/", textContent: "All sessions" });
+  const wait = (w: Waiting): boolean => {
     if (turn !== mine) return false;
-    if (view) { if (w) view.showProgress(w.done_bytes, w.bytes); }
-    else if (!w) notice("The aggregator does not answer; trying again.");
+    if (view) view.showProgress(w.done_bytes, w.bytes);
     else if (w.state === "waiting") notice("Another session is being prepared first.");
     else notice(`Preparing ${bytes(w.done_bytes)} of ${bytes(w.bytes)} `, el("progress", { max: w.bytes || 1, value: w.done_bytes, ariaLabel: "Preparing" }));
+    return true;
+  };
+  const away = (why: string): boolean => {
+    if (turn !== mine) return false;
+    if (view) view.note(`${why}; trying again`);
+    else notice(`Waiting: ${why}. This page tries again by itself. `, retry(), all());
     return true;
   };
   const take = (doc: Catalogue): boolean => {
@@ -47,10 +53,10 @@ async function showSession(session: string, query: URLSearchParams, again: boole
     return true;
   };
   try {
-    await openSession(session, { wait, take });
+    await openSession(session, { wait, away, take });
   } catch (e) {
     if (turn !== mine) return;
-    notice(`${(e as Error).message} `, el("button", { className: "link", textContent: "Try again", onclick: () => showSession(session, query, true) }), el("a", { href: "#/", textContent: "All sessions" }));
+    notice(`${(e as Error).message} `, retry(), all());
   }
 }
 

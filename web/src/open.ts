@@ -7,18 +7,33 @@ export interface Waiting { state: "waiting" | "building"; done_bytes: number; by
 
 /** What becomes of a session that is opened; each returns whether to go on. */
 export interface Opening {
-  wait: (w: Waiting | null) => boolean; // nothing new to be shown; null: the aggregator does not answer
+  wait: (w: Waiting) => boolean; // nothing new to be shown
+  away: (why: string) => boolean; // the aggregator, or its store, does not answer now
   take: (doc: Catalogue) => boolean; // what is indexed so far, in the end all of it
 }
 
-const AGAIN_MS = 200;
+const AGAIN_MS = 200, AWAY_MS = 2000, SLOW_MS = 3000;
+const NO_ANSWER = "The aggregator does not answer";
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+/* Of what stands in front of the aggregator, too. */
+const isPassing = (status: number): boolean => status === 429 || (status >= 502 && status <= 504);
 
 /** Asks until all of it is indexed. Throws what is wrong with the session. */
 export async function openSession(session: string, on: Opening): Promise<void> {
-  for (let build = ""; ; await new Promise((resolve) => setTimeout(resolve, AGAIN_MS))) {
+  for (let build = ""; ;) {
+    const slow = setTimeout(() => on.away(`${NO_ANSWER} yet`), SLOW_MS);
     const answer = await send(`sessions/${session}/view${build && `?build=${build}`}`).catch(() => null), doc = await answer?.json().catch(() => null);
-    if (answer && !answer.ok) throw new Error(doc?.error ?? answer.statusText);
-    if (!(doc?.hosts ? on.take(doc) : on.wait(doc ?? null)) || doc?.state === "ready") return;
+    clearTimeout(slow);
+    if (!answer || isPassing(answer.status)) {
+      if (!on.away(doc?.error ?? (answer ? `${NO_ANSWER}: ${answer.status} ${answer.statusText}` : NO_ANSWER))) return;
+      await pause(AWAY_MS);
+      continue;
+    }
+    if (!answer.ok) throw new Error(doc?.error ?? answer.statusText);
+    if (!(doc?.hosts ? on.take(doc) : !doc || on.wait(doc)) || doc?.state === "ready") return;
     build = doc?.build ?? build;
+    await pause(AGAIN_MS);
   }
 }
