@@ -13,7 +13,6 @@ import urllib.error
 import urllib.request
 
 from lib.cluster import BIN, SLOW, Cluster, main, wait_until
-from lib.netns import own_processes
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs/security.md"
 ROLES = ("viewer", "operator", "admin")
@@ -368,5 +367,4 @@ def test_settings():
 
 
 if __name__ == "__main__":
-    own_processes()  # sampling those of other tests takes time
     main(test_every_cell, test_other_namespace, test_hosts_of_others, test_names_of_namespaces, test_browser, test_settings)

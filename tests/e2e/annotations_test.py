@@ -14,7 +14,6 @@ import time
 
 from lib import xspace
 from lib.cluster import BIN, SLOW, Cluster, main, wait_until
-from lib.netns import own_processes
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
@@ -231,5 +230,4 @@ def test_agent_is_stopped():
         assert name == f"{tracer['lost']} annotations lost" and start < 0.1e12 and start + duration > 0.99e12, (start, duration)  # all of the second
 
 
-own_processes()  # steps of other programs here would count
 main(test_programs, test_agent_is_stopped)

@@ -10,7 +10,6 @@ import time
 
 from lib import raw_h2
 from lib.cluster import SLOW, Cluster, main, wait_until
-from lib.netns import own_processes
 from lib.raw_h2 import frame
 from lib.siege import (CONNECT, PROFILE, SANITIZED, TERMINATE, UPLOAD, WATCH, ProfileRequest, TlsSiege, attack_all, hello, memory_mb,
                        times, together, varint)
@@ -400,5 +399,4 @@ def test_tls():
     attack_all([handshakes_that_do_not_end], slow=(handshakes_that_do_not_end,), siege=TlsSiege)
 
 
-own_processes()  # those of other tests may hang the agents' readings
 main(test_grpc, test_uploads, test_tls)

@@ -6,7 +6,6 @@ import subprocess
 import time
 
 from lib.cluster import BIN, SLOW, main
-from lib.netns import own_processes
 from lib.siege import SANITIZED, attack_all
 
 
@@ -113,5 +112,4 @@ def test_http():
     attack_all(ATTACKS, slow=(two_addresses_hold_the_connections,))
 
 
-own_processes()  # those of other tests may hang the agents' readings
 main(test_http)

@@ -15,7 +15,6 @@ import zlib
 
 from lib import raw_h2
 from lib.cluster import BIN, SLOW, main, wait_until
-from lib.netns import own_processes
 from lib.raw_h2 import frame
 from lib.siege import (CONNECT, HOSTS, PROFILE, SANITIZED, TERMINATE, UPLOAD, AgentMessage, AggregatorMessage, ProfileRequest,
                        TerminateRequest, UploadMessage, attack_all, hello, times, together, varint)
@@ -402,5 +401,4 @@ def test_peers():
     attack_all(ATTACKS, slow=(invented_names, a_hostile_aggregator))
 
 
-own_processes()  # those of other tests may hang the agents' readings
 main(test_peers)

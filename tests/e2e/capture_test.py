@@ -4,7 +4,6 @@ import os
 
 from lib import xspace
 from lib.cluster import Cluster, main
-from lib.netns import own_processes
 
 OFFSETS = {"host-a": "0", "host-b": "5s", "host-c": "-3s"}
 
@@ -135,5 +134,4 @@ def test_agents_environment():
         assert list((c.dir / "out").rglob("host-a.xplane.pb"))
 
 
-own_processes()  # sampling those of other tests takes time
 main(test_offsets_vanish, test_verbs, test_refusals, test_programmatic, test_token, test_agents_environment)

@@ -9,7 +9,6 @@ import os
 
 from lib import xspace
 from lib.cluster import BIN, Cluster, main
-from lib.netns import own_processes
 
 HOSTS = ("host-a", "host-b", "host-c")
 CAPTURES = int(os.environ.get("TUTTI_CAUSALITY_CAPTURES", "2"))
@@ -122,5 +121,4 @@ def test_switched_off():
         assert verdict["checked"] == 0 and verdict["skipped"] == "not checked, switched off: host-a", verdict
 
 
-own_processes()  # sampling those of other tests takes time
 main(test_clean, test_wrong_stamps, test_refined, test_switched_off)

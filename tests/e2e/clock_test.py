@@ -16,7 +16,7 @@ import threading
 
 from lib import xspace
 from lib.cluster import BIN, SLOW, Cluster, SkipTest, main
-from lib.netns import Pair, own_processes
+from lib.netns import Pair
 
 CAPTURES = int(os.environ.get("TUTTI_CLOCK_CAPTURES", "2"))
 AGENTS = int(os.environ.get("TUTTI_CLOCK_AGENTS", "4"))
@@ -160,5 +160,4 @@ def test_clock_verb_says_what_is_not_known():
         assert "bare" in text and "no program is known to steer its wall clock" in text, text
 
 
-own_processes()  # sampling those of other tests takes time
 main(test_bad_network, test_clock_verb, test_clock_verb_says_what_is_not_known)

@@ -13,7 +13,6 @@ import grpc
 from lib.certs import make_ca
 from lib.cluster import BIN, SLOW, Cluster, main, wait_until
 from lib.fake_reviews import FakeReviews
-from lib.netns import own_processes
 
 
 def start(c, *flags):
@@ -441,5 +440,4 @@ def test_cluster_callers_that_go():
 
 
 if __name__ == "__main__":
-    own_processes()  # sampling those of other tests takes time
     main(test_join, test_refused_tokens, test_settings_alone, test_callers_that_go, test_refused_certificates, test_renewal, test_revoked, test_lifted, test_cluster, test_cluster_callers_that_go)

@@ -11,7 +11,7 @@ import time
 
 from lib import xspace
 from lib.cluster import BIN, SLOW, Cluster, main, wait_until
-from lib.netns import SkipTest, own_processes
+from lib.netns import SkipTest
 
 HERE = pathlib.Path(__file__).parent
 JOB = BIN.parent / "tests/agent_job"
@@ -306,6 +306,5 @@ def test_memory_that_its_program_reads():
 if os.geteuid() or not os.path.exists("/dev/fuse"):
     print("skip: needs root and FUSE")
     sys.exit(77)
-own_processes()
 main(test_pytorch, test_addresses, test_others_keep_their_names, test_names_come_back, test_slow_answers, test_python_programs,
      test_memory_that_only_the_agent_reads, test_memory_that_its_program_reads)

@@ -16,7 +16,6 @@ import time
 from lib import schema, xspace
 from lib.cluster import BIN, SANITIZER_WORDS, SLOW, main, wait_until
 from lib.leftovers import die_with_parent, temp_dir
-from lib.netns import own_processes
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FAKE_TORCH = ROOT / "tests/e2e/lib/fake_torch.py"
@@ -341,6 +340,5 @@ def test_hook_alone():
     assert (p.returncode, p.stderr) == (0, "") and p.stdout.startswith(f"own {own}/sitecustomize.py\nNone "), p
 
 
-own_processes()  # sampling those of other tests takes time
 main(test_killed, test_children, test_signals_and_what_is_left, test_killed_itself, test_slow_start, test_end_of_the_end, test_no_command, test_pytorch,
      test_pytorch_to_the_end, test_hook_alone)

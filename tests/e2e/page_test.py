@@ -2,7 +2,6 @@
 """The aggregator's page in a real browser: hosts, captures and snapshots by their dialog, the list of sessions, a session's end."""
 from lib.browser import Browser
 from lib.cluster import Cluster, free_port, main, wait_until
-from lib.netns import own_processes
 from lib.viewer import need_browser
 
 
@@ -177,5 +176,4 @@ def test_token_and_queue():
         b.close()
 
 
-own_processes()  # sampling those of other tests takes time
 main(test_page, test_token_and_queue)

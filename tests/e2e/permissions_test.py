@@ -13,7 +13,6 @@ import sys
 import uuid
 
 from lib.cluster import Cluster, SkipTest, main, wait_until
-from lib.netns import own_processes
 from lib.python_jobs import start_job
 
 DOC = pathlib.Path(__file__).resolve().parents[2] / "docs/tracers.md"
@@ -177,5 +176,4 @@ def test_table():
         assert not differences(c.hosts(), hosts), differences(c.hosts(), hosts)
 
 
-own_processes()
 main(test_table)

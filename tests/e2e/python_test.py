@@ -13,7 +13,6 @@ import time
 
 from lib import xspace
 from lib.cluster import BIN, SLOW, Cluster, main, wait_until
-from lib.netns import own_processes
 from lib.python_jobs import JOB, lines_of, plane_name, plane_of, sampled, seen, start_job, tids, truth, worst_error
 
 SECONDS = float(os.environ.get("TUTTI_PYTHON_SECONDS", "2"))
@@ -318,7 +317,6 @@ def test_no_permission():
         assert code == 3 and p.poll() is None, doc
 
 
-own_processes()  # all Python programs of a machine share what sampling may take
 assert subprocess.run([BIN / "tutti-agent", "--help"], capture_output=True, text=True).stdout.count("--python-hz") == 1
 main(test_timeline, test_stopped, test_roots, test_crowd, test_too_many_threads, test_short_window, test_asked_rarely, test_exec, test_killed_reader,
      test_no_permission)

@@ -6,7 +6,6 @@ import urllib.request
 
 from lib.cluster import BIN, SLOW, Cluster, main, wait_until
 from lib.command import Command
-from lib.netns import own_processes
 
 
 def profiled_agent(c, host):
@@ -136,5 +135,4 @@ def test_retry():
         assert doc["hosts"][1]["t0_ns"] > window(before)[1]
 
 
-own_processes()  # sampling those of other tests takes time
 main(test_one_after_the_other, test_ends_of_waiting, test_restart, test_retry)

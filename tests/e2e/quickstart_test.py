@@ -105,4 +105,4 @@ def check_in_xprof(logdir, run):
             p.wait()
 
 
-main(test_once_json, test_first_five_minutes, test_on_a_bucket, test_with_jax, own_network=False)  # it may install packages
+main(test_once_json, test_first_five_minutes, test_on_a_bucket, test_with_jax, own_network=False, own_pids=False)  # it may install packages

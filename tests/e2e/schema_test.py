@@ -10,7 +10,6 @@ import jsonschema
 
 from lib import schema
 from lib.cluster import SLOW, Cluster, main, wait_until
-from lib.netns import own_processes
 
 ROOT = schema.DIRECTORY.parents[1]
 FREE = {"labels", "settings", "instances", "windows"}  # maps: their members are named by users
@@ -218,5 +217,4 @@ def test_errors():
             check_strict("error", doc)
 
 
-own_processes()  # steps of other programs here would count
 main(test_files, test_routes, test_requests, test_errors, test_documents)

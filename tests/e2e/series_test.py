@@ -12,7 +12,6 @@ import time
 from lib import xspace
 from lib.cluster import BIN, SLOW, Cluster, main, wait_until
 from lib.leftovers import die_with_parent
-from lib.netns import own_processes
 
 HOSTS = {"host-a": [], "host-b": ["--test-clock-offset", "5s"], "host-c": ["--test-clock-offset", "-3s"]}
 WINDOWS = int(sys.argv[1]) if len(sys.argv) > 1 else 4  # series_test.py [WINDOWS [SEED]]: many more than the test's
@@ -187,6 +186,5 @@ def test_agent_is_stopped_and_disk_is_full():
         check(c, rows, said, stopped="host-c")
 
 
-own_processes()  # sampling those of other tests takes time
 main(test_aggregator_is_killed, test_first_window_is_asked_for_again, test_host_ends_with_the_aggregator, test_pinned_and_interrupted,
      test_agent_is_stopped_and_disk_is_full)

@@ -7,7 +7,6 @@ import time
 
 from lib import xspace
 from lib.cluster import SLOW, Cluster, main, wait_until
-from lib.netns import own_processes
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 from tutti import local  # noqa: E402
@@ -143,5 +142,4 @@ def test_late_mark():
         assert "marks of earlier windows are lost" in tracer["detail"], tracer
 
 
-own_processes()  # sampling those of other tests takes time
 main(test_snapshot, test_series, test_reach, test_late_mark)

@@ -10,7 +10,6 @@ import time
 
 from lib import xspace
 from lib.cluster import BIN, SLOW, Cluster, SkipTest, main, wait_until
-from lib.netns import own_processes
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # In these namespaces the raw clock is ahead by so many seconds. Too few for a refusal of times that are impossible.
@@ -86,5 +85,4 @@ def test_time_namespaces():
             check_host(c, doc["session"], host, jobs)
 
 
-own_processes()  # programs of others would be sampled, too
 main(test_time_namespaces)

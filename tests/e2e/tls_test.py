@@ -5,7 +5,6 @@ import time
 
 from lib.certs import make_ca, make_cert, tls_flags
 from lib.cluster import BIN, SLOW, Cluster, main, wait_until
-from lib.netns import own_processes
 
 
 def test_mtls():
@@ -142,5 +141,4 @@ def test_plaintext_must_be_said_aloud():
         assert any("TUTTI_INSECURE is set" in line for line in warned) and not any("part=probe" in line for line in warned), warned
 
 
-own_processes()  # sampling those of other tests takes time
 main(test_mtls, test_open_ports, test_client_certificates, test_plaintext_must_be_said_aloud)

@@ -27,7 +27,7 @@ import urllib.error
 import urllib.request
 
 from lib.leftovers import die_with_parent, temp_dir
-from lib.netns import SkipTest, isolate
+from lib.netns import SkipTest, isolate, own_processes
 
 from lib import schema
 
@@ -291,9 +291,11 @@ class Cluster:
         return found
 
 
-def main(*tests, own_network=True):
-    """Runs test functions one after the other, in a network of their own; exit status 1 if one failed, 77 if one
-    asked to be skipped."""
+def main(*tests, own_network=True, own_pids=True):
+    """Runs test functions one after the other, in a network of their own and with processes of their own, so that agents sample no program of
+    another test; exit status 1 if one failed, 77 if one asked to be skipped."""
+    if own_pids:
+        own_processes()
     if own_network:
         isolate()
     failed = 0
