@@ -190,6 +190,15 @@ static struct xs_source source_of(struct import_file *f)
 	return (struct xs_source){ .read = read_space, .arg = f, .size = f->bytes };
 }
 
+/* XProf and all that reads protobufs would refuse the whole file for a name with a wrong byte. */
+static int check_space(struct import_file *f, struct err *e)
+{
+	const struct xs_source source = source_of(f);
+	int rc = xs_summarize(&source, &f->summary, e);
+
+	return rc ? rc : xs_clean_new(&f->clean, &source, e);
+}
+
 /* When it was recorded: line times are Unix times, or they count from the plane Task Environment's begin. */
 static void find_time(struct import_file *f)
 {
@@ -264,7 +273,6 @@ static int begin_open(struct import_file *f, uint8_t begin[BEGIN], struct err *e
 int import_file_open(struct import_file *f, const char *path, size_t nth, size_t *n_hosts,
 		     struct err *e)
 {
-	struct xs_source source;
 	uint8_t begin[BEGIN];
 	int rc;
 
@@ -280,10 +288,7 @@ int import_file_open(struct import_file *f, const char *path, size_t nth, size_t
 		rc = convert_mapped(f, nth, n_hosts, e);
 	if (rc)
 		return rc;
-	source = source_of(f);
-	rc = xs_summarize(&source, &f->summary, e);
-	if (!rc)
-		rc = xs_check(&source, e);
+	rc = check_space(f, e);
 	if (rc)
 		return err_prefix(e, "%.300s: no XSpace", path);
 	find_time(f);
@@ -298,6 +303,7 @@ void import_file_release(struct import_file *f)
 		close(f->fd);
 	if (f->out >= 0)
 		close(f->out);
+	xs_clean_free(f->clean);
 	free(f->host);
 }
 
@@ -364,8 +370,9 @@ int import_file_write(struct import_file *f, const struct import_window *window,
 	int64_t zero_ns = f->has_time ? f->zero_ns
 				      : window->t0_ns -
 						(f->summary.first_ns < 0 ? f->summary.first_ns : 0);
+	const struct xs_source source = source_of(f);
 	const struct xs_input input = {
-		.source = source_of(f),
+		.source = xs_clean_source(f->clean, &source),
 		.rebase = { .map = shifted, .arg = &w, .window_ns = window->duration_ns },
 		.pid = XS_PID_UNKNOWN,
 	};

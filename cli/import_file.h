@@ -31,6 +31,8 @@ struct import_file {
 	int fd; /* the XSpace; -1 = not open */
 	uint64_t bytes;
 	int64_t modified_ns; /* the file's own */
+	struct xs_clean
+		*clean; /* the same without wrong bytes in its texts; NULL = not checked yet */
 	struct xs_summary summary;
 	bool has_time; /* it says when it was recorded */
 	int64_t zero_ns; /* Unix time of a line time of 0; if has_time */

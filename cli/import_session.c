@@ -49,11 +49,35 @@ static int open_files(struct session *s, const struct import_group *group, struc
 	return rc;
 }
 
-static void warn(struct session *s, const char *path, const char *what)
+static const char *name_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
-	json_array_append_new(s->warnings, json_sprintf("%s: %s", slash ? slash + 1 : path, what));
+	return slash ? slash + 1 : path;
+}
+
+/* Names of files may be any bytes. */
+static void warn(struct session *s, const char *path, const char *what)
+{
+	char *text = xasprintf("%s: %s", name_of(path), what);
+
+	json_array_append_new(s->warnings, json_text(text));
+	free(text);
+}
+
+static void warn_of_texts(struct session *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		uint64_t n = xs_clean_bytes(s->files[i].clean);
+		char *text;
+
+		if (!n)
+			continue;
+		text = xasprintf(
+			"%" PRIu64 " bytes of its texts are not UTF-8: they are stored as '?'", n);
+		warn(s, s->files[i].path, text);
+		free(text);
+	}
 }
 
 /* T0 is the begin of the earliest file that says when it was recorded. */
@@ -143,7 +167,7 @@ static int each_part(struct session *s, part_fn fn, void *arg, struct err *e)
 static int list_part(struct session *s, const struct import_file *f, const struct import_part *part,
 		     const char *name, void *arg, struct err *e)
 {
-	const char *slash = strrchr(f->path, '/');
+	char *source = xasprintf("%s (%s)", name_of(f->path), f->format);
 	json_t *o = json_object();
 
 	(void)s;
@@ -151,8 +175,9 @@ static int list_part(struct session *s, const struct import_file *f, const struc
 	json_put_text(o, "file", name);
 	json_put_int(o, "bytes", (int64_t)part->bytes);
 	json_put(o, "crc32c", json_sprintf("%08" PRIx32, part->crc32c));
-	json_put(o, "source", json_sprintf("%s (%s)", slash ? slash + 1 : f->path, f->format));
+	json_put_text(o, "source", source);
 	json_array_append_new(arg, o);
+	free(source);
 	return 0;
 }
 
@@ -305,6 +330,7 @@ int import_session(const struct api_conf *api, const char *run, const struct imp
 
 	if (!rc) {
 		find_window(&s);
+		warn_of_texts(&s);
 		rc = write_files(&s, e);
 	}
 	if (!rc)

@@ -52,6 +52,8 @@ enum { ENTRY_KEY = 1, ENTRY_VALUE = 2 };
 enum { METADATA_ID = 1, METADATA_NAME = 2 };
 /* Of XEventMetadata only. */
 enum { METADATA_DISPLAY_NAME = 4, METADATA_STATS = 5 };
+/* Of XStatMetadata only. */
+enum { METADATA_DESCRIPTION = 3 };
 
 /* Planes with a special meaning. */
 #define HOST_PLANE	  "/host:CPU"

@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "base/utf8.h"
 
-static size_t valid_prefix(const uint8_t *p, size_t len)
+size_t text_valid(const uint8_t *p, size_t len)
 {
 	size_t at = 0;
 
@@ -23,12 +23,12 @@ static size_t valid_prefix(const uint8_t *p, size_t len)
 const char *text_clean(const char *s, size_t len, struct buf *scratch)
 {
 	const uint8_t *p = (const uint8_t *)s;
-	size_t good = valid_prefix(p, len);
+	size_t good = text_valid(p, len);
 
 	if (good == len)
 		return s;
 	buf_reset(scratch);
-	for (; len; good = valid_prefix(p, len)) {
+	for (; len; good = text_valid(p, len)) {
 		buf_add(scratch, p, good);
 		if (good < len)
 			buf_add_u8(scratch, '?');

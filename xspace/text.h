@@ -8,9 +8,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/buf.h"
+
+/* How many of the bytes, from the first on, are whole characters of UTF-8. */
+size_t text_valid(const uint8_t *p, size_t len);
 
 /* `s` itself if its `len` bytes are UTF-8, else a copy of that length in `scratch`, with '?' for each
  * wrong byte: borrowed until the next change of `scratch`. */

@@ -134,6 +134,39 @@ MUST_CHECK int xs_profile_start(const struct xs_source *in, uint64_t *start_ns, 
  */
 MUST_CHECK int xs_check(const struct xs_source *in, struct err *e);
 
+/* A field that should be UTF-8: its message's name, and its number there. */
+struct xs_bad_text {
+	const char *message;
+	uint32_t field;
+};
+
+/* A byte of a text that is not UTF-8. An error ends the check with it. */
+typedef int (*xs_bad_text_fn)(void *arg, const struct xs_bad_text *where, uint64_t at,
+			      struct err *e);
+
+/* As xs_check(), and calls `bad` for each such byte, in the order of the file: readers in other languages refuse a whole file
+ * for one of them. */
+MUST_CHECK int xs_check_texts(const struct xs_source *in, xs_bad_text_fn bad, void *arg,
+			      struct err *e);
+
+/* An xs_bad_text_fn: ERR_INVALID, names the field and the byte. */
+int xs_refuse_bad_text(void *arg, const struct xs_bad_text *where, uint64_t at, struct err *e);
+
+/* ---- clean ---- */
+
+/* A file as it is but for texts that are not UTF-8: each wrong byte of them reads as '?'. ERR_LIMIT if there are more than
+ * XS_MAX_BAD_BYTES. */
+#define XS_MAX_BAD_BYTES (1u << 22)
+struct xs_clean;
+
+/* Checks the file as xs_check() does. After an error `*out` is NULL. */
+MUST_CHECK int xs_clean_new(struct xs_clean **out, const struct xs_source *in, struct err *e);
+void xs_clean_free(struct xs_clean *c); /* NULL is fine */
+uint64_t xs_clean_bytes(const struct xs_clean *c); /* how many are replaced */
+
+/* Reads `in`, which has the bytes of the file that was checked. Borrows `c`, as long as no other source of it is made. */
+struct xs_source xs_clean_source(struct xs_clean *c, const struct xs_source *in);
+
 /* ---- build ---- */
 
 /*

@@ -67,7 +67,7 @@ static int check_file(const struct import *im, struct import_file *f, struct err
 	if (!rc)
 		rc = xs_summarize(&source, &sum, e);
 	if (!rc)
-		rc = xs_check(&source, e);
+		rc = xs_check_texts(&source, xs_refuse_bad_text, NULL, e);
 	if (rc)
 		return rc;
 	f->events = sum.events;

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Existing profiles become sessions: in XProf's layout, one by one, compressed, PyTorch's traces; and what is refused."""
 import collections
+import contextlib
 import gzip
 import json
+import os
 import pathlib
 import shutil
 import sys
 import urllib.error
 import urllib.request
+
+import google.protobuf.message
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from fault_proxy import FaultProxy  # noqa: E402
@@ -226,6 +230,68 @@ def test_refused():
         assert not sessions(c) and not (c.store / "profiles").exists()
 
 
+def dirty_space():
+    """A job's file in which every kind of text has bytes that are not UTF-8. No library writes that: they take the place of others."""
+    space = xspace.message_class("tensorflow/xplane.proto", "tensorflow.profiler.XSpace")()
+    space.ParseFromString(job())
+    bad, plane = "~BAD~", space.planes[0]
+    plane.name += bad
+    plane.lines[0].name += bad
+    plane.lines[0].display_name = "shown " + bad
+    plane.event_metadata[1].name += bad
+    plane.event_metadata[1].display_name = "shown " + bad
+    id = max(plane.stat_metadata) + 1
+    plane.stat_metadata[id].id = id
+    plane.stat_metadata[id].name = "stat " + bad
+    plane.stat_metadata[id].description = bad
+    plane.lines[0].events[0].stats.add(metadata_id=id, str_value="value " + bad)
+    plane.stats.add(metadata_id=id, ref_value=id)
+    plane.event_metadata[1].stats.add(metadata_id=id, bytes_value=bad.encode())
+    space.errors.append("error " + bad)
+    space.warnings.append("warning " + bad)
+    return space.SerializeToString().replace(bad.encode(), b"\xff\xc3\xe9\xed\xa0")
+
+
+def test_bytes():
+    """Names with bytes that are not UTF-8, in each format and in names of files: protobuf's parser, which XProf has, opens the session."""
+    with Cluster() as c:
+        c.aggregator()
+        dirty = dirty_space()
+        with contextlib.suppress(google.protobuf.message.DecodeError):
+            xspace.message_class("tensorflow/xplane.proto", "tensorflow.profiler.XSpace").FromString(dirty)
+            raise AssertionError("such a file can be read, it proves nothing")
+        chrome = json.dumps({"traceEvents": chrome_events()}).replace("outer", "out~").replace("loop", "lo~").replace('"n"', '"n~"').replace("load", "lo~d")
+        neuron = json.dumps(NEURON).replace("nrt_tensor_write", "nrt~").replace("_unknown_", "~").replace("nrt-nc", "~").replace("_type", "~")
+        torch = (KINETO / "kineto-2.15-steps.json").read_text().replace("aten::", "aten~").replace("python", "py~")
+        files = {"space.xplane.pb": dirty, "chrome.json": chrome, "neuron.json": neuron, "torch.pt.trace.json": torch, "lone.json": chrome.replace("~", "\\ud800")}
+        for name, data in files.items():
+            path = os.fsencode(c.dir) + b"/\xff\xe9-" + name.encode()
+            with open(path, "wb") as f:
+                f.write(data if isinstance(data, bytes) else data.encode().replace(b"~", b"\xff\xe9"))
+            doc = c.tutti("import", os.fsdecode(path), "--json", check=0)[1]["sessions"][0]
+            found = [xspace.load(in_store(c, doc) / file) for h in doc["hosts"] for file in h["files"]]
+            names = "".join(m.name for space in found for plane in space.planes for m in plane.event_metadata.values())
+            assert "?" in names, (name, names)
+            assert "imported from ??-" in doc["hosts"][0]["detail"], doc["hosts"][0]
+        doc = c.tutti("import", os.fsdecode(os.fsencode(c.dir) + b"/\xff\xe9-space.xplane.pb"), "--json", check=0)[1]["sessions"][0]
+        assert any("??-space.xplane.pb: 50 bytes of its texts are not UTF-8" in w for w in doc["warnings"]), doc["warnings"]
+        space = xspace.load(in_store(c, doc) / doc["hosts"][0]["file"])
+        plane = next(p for p in space.planes if "?????" in p.name)
+        (id,) = [k for k, m in plane.stat_metadata.items() if m.name == "stat ?????"]
+        stats = lambda of: [s for s in of.stats if s.metadata_id == id]
+        assert plane.stat_metadata[id].description == "?????" and "?????" in plane.lines[0].name and plane.lines[0].display_name == "shown ?????"
+        assert [s.str_value for line in plane.lines for e in line.events for s in stats(e)] == ["value ?????"]
+        assert [s.bytes_value for m in plane.event_metadata.values() for s in stats(m)] == [b"\xff\xc3\xe9\xed\xa0"]  # those are no text
+        assert "error ?????" in space.errors[0] and any("warning ?????" in w for w in space.warnings), (space.errors, space.warnings)
+        # and a client that does not mind is told
+        dirty = (in_store(c, doc) / doc["hosts"][0]["file"]).read_bytes().replace(b"stat ?????", b"stat \xff\xff\xff\xff\xff")
+        file = {"file": "a.xplane.pb", "bytes": len(dirty), "crc32c": f"{crc32c(dirty):08x}"}
+        base = f"/api/v1/imports/{c.call('POST', '/api/v1/imports', {'t0_ns': doc['t0_ns'], 'duration_ns': doc['duration_ns'], 'files': [file]})[1]['session']}"
+        assert call(c, "PUT", f"{base}/files/a.xplane.pb?offset=0", dirty)[0] == 200
+        status, answer = call(c, "POST", f"{base}/commit")
+        assert status == 400 and "a.xplane.pb: a text is not UTF-8 (field 2 of XStatMetadata) at byte" in answer["error"], answer
+
+
 class Cutting(FaultProxy):
     """In front of the aggregator. Ends the connection at this request for a piece, and at all further ones until it is told to go on."""
 
@@ -341,4 +407,4 @@ def test_protocol():
 
 
 if __name__ == "__main__":
-    main(test_layout, test_files, test_chrome, test_neuron, test_resume, test_quota, test_refused, test_protocol)
+    main(test_layout, test_files, test_chrome, test_neuron, test_resume, test_quota, test_refused, test_bytes, test_protocol)

@@ -248,7 +248,7 @@ class Cluster:
         except subprocess.TimeoutExpired as late:
             raise AssertionError(f"tutti {args} took {late.timeout:.0f} s; it had printed\n{(late.stderr or b'').decode()}\n"
                                  f"{self.captures_text()}") from None
-        with open(self.dir / "tutti.log", "a") as log:
+        with open(self.dir / "tutti.log", "a", errors="surrogateescape") as log:
             log.write(f"$ tutti {' '.join(map(str, args))} -> {p.returncode}\n{p.stderr}\n")
         self.stderr = p.stderr
         if check is not None:

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What passes the check of a whole file, an index can be built of, however its bytes are bent. */
+/* What passes the check of a whole file, an index can be built of, however its bytes are bent; texts that are not UTF-8. */
 #include "base/mem.h"
 #include "tests/lib/check.h"
 #include "tests/unit/xspace/samples.h"
+#include "xspace/text.h"
 #include "xspace/tvx/tvx.h"
 
 #define BENT 5000
@@ -134,8 +135,140 @@ static void test_unvisited(void)
 	}
 }
 
+/* ---- texts ---- */
+
+/* Each text that an XSpace can have, each with the wrong byte 0xff once in it, and bytes that are no text. */
+static void make_texts(struct buf *space, const char *text)
+{
+	struct buf event = BUF_INIT, line = BUF_INIT, plane = BUF_INIT, stat = BUF_INIT;
+	size_t len = strlen(text);
+
+	put_varint(&stat, 1, 1);
+	put_bytes(&stat, 5, text, len);
+	put_bytes(&stat, 6, "\xff\xfe", 2);
+	put_message(&event, 4, &stat);
+	put_bytes(&line, 2, text, len);
+	put_bytes(&line, 11, text, len);
+	put_message(&line, 4, &event);
+	put_bytes(&plane, 2, text, len);
+	put_message(&plane, 3, &line);
+	put_message(&plane, 6, &stat);
+	for (unsigned int map = 4; map <= 5; map++) {
+		struct buf metadata = BUF_INIT, entry = BUF_INIT;
+
+		put_bytes(&metadata, 2, text, len);
+		put_bytes(&metadata, map == 4 ? 4 : 3, text, len); /* display name, description */
+		put_bytes(&metadata, map == 4 ? 3 : 4, "\xff", 1); /* bytes; unknown */
+		if (map == 4)
+			put_message(&metadata, 5, &stat);
+		put_varint(&entry, 1, 1);
+		put_message(&entry, 2, &metadata);
+		put_message(&plane, map, &entry);
+		buf_release(&metadata);
+		buf_release(&entry);
+	}
+	put_message(space, 1, &plane);
+	for (unsigned int field = 2; field <= 4; field++)
+		put_bytes(space, field, text, len);
+	buf_release(&event);
+	buf_release(&line);
+	buf_release(&plane);
+	buf_release(&stat);
+}
+
+#define TEXTS 13
+
+/* The cleaned file has these bytes, in whatever pieces it is read. */
+static void check_clean(const struct buf *dirty, const struct buf *want, uint64_t n, size_t window)
+{
+	struct xs_source memory = source_of(dirty), small = windowed(&memory, 64), source;
+	struct xs_clean *clean;
+	struct err e = { 0 };
+
+	CHECK_OK(xs_clean_new(&clean, window ? &small : &memory, &e), e);
+	CHECK_EQ(xs_clean_bytes(clean), n);
+	source = xs_clean_source(clean, window ? &small : &memory);
+	CHECK_EQ(source.size, want->len);
+	CHECK_OK(xs_check_texts(&source, xs_refuse_bad_text, NULL, &e), e);
+	for (uint64_t at = 0; at < want->len && !source.memory;) {
+		uint8_t piece[37];
+		size_t len = want->len - at < 37 ? (size_t)(want->len - at) : 37;
+
+		CHECK_OK(source.read(source.arg, at, piece, len, &e), e);
+		CHECK(!memcmp(piece, want->data + at, len));
+		at += len;
+	}
+	CHECK(!source.memory || !memcmp(source.memory, want->data, want->len));
+	xs_clean_free(clean);
+}
+
+static void test_texts(void)
+{
+	static const struct {
+		const char *dirty, *clean;
+		uint64_t n;
+	} cases[] = {
+		{ "plain", "plain", 0 },
+		{ "", "", 0 },
+		{ "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
+		  0 },
+		{ "a\xff", "a?", 1 },
+		{ "\xe2\x82", "??", 2 }, /* cut at its end */
+		{ "\xe2\x82 b", "?? b", 2 },
+		{ "\xc0\x80\xed\xa0\x80", "?????", 5 }, /* overlong, a surrogate */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct buf dirty = BUF_INIT, clean = BUF_INIT;
+		struct xs_source in;
+		struct err e = { 0 };
+
+		make_texts(&dirty, cases[i].dirty);
+		make_texts(&clean, cases[i].clean);
+		check_clean(&dirty, &clean, cases[i].n * TEXTS, 0);
+		check_clean(&dirty, &clean, cases[i].n * TEXTS, 64);
+		in = source_of(&dirty);
+		CHECK_OK(xs_check(&in, &e), e);
+		CHECK_EQ(xs_check_texts(&in, xs_refuse_bad_text, NULL, &e),
+			 cases[i].n ? ERR_INVALID : 0);
+		if (cases[i].n)
+			CHECK(strstr(e.msg, "(field 2 of XPlane) at byte "));
+		buf_release(&dirty);
+		buf_release(&clean);
+	}
+}
+
+/* Characters across the edges of pieces, and wrong bytes there. */
+static void test_long_texts(void)
+{
+	for (size_t shift = 0; shift < 8; shift++) {
+		struct buf dirty = BUF_INIT, clean = BUF_INIT, text = BUF_INIT, scratch = BUF_INIT;
+		const char *good;
+		uint64_t n = 0;
+
+		for (size_t i = 0; i < shift; i++)
+			buf_add_u8(&text, 'x');
+		for (size_t i = 0; i < 5000; i++)
+			buf_add_str(&text, i % 2 ? "\xf0\x9f\x98\x80" : "\xe2\x82\xac");
+		text.data[4090 + shift] = text.data[4096] = 0xff;
+		good = text_clean(buf_str(&text), text.len, &scratch);
+		for (size_t i = 0; i < text.len; i++)
+			n += good[i] != (char)text.data[i];
+		make_texts(&dirty, buf_str(&text));
+		make_texts(&clean, good);
+		check_clean(&dirty, &clean, n * TEXTS, 0);
+		check_clean(&dirty, &clean, n * TEXTS, 64);
+		buf_release(&dirty);
+		buf_release(&clean);
+		buf_release(&text);
+		buf_release(&scratch);
+	}
+}
+
 int main(void)
 {
+	test_texts();
+	test_long_texts();
 	test_whole();
 	test_unvisited();
 	test_bent();
