@@ -49,18 +49,18 @@ static void drop_history(struct clock_estimator *est, size_t i)
 }
 
 static struct clock_history *push_history(struct clock_estimator *est, enum clock_break cause,
-					  int64_t at_ns)
+					  int64_t at_ns, int64_t sure_ns)
 {
 	if (est->n == ESTIMATOR_HISTORIES)
 		drop_history(est, 0);
-	return est->histories[est->n++] = clock_history_new(cause, at_ns);
+	return est->histories[est->n++] = clock_history_new(cause, at_ns, sure_ns);
 }
 
 void clock_estimator_reset(struct clock_estimator *est)
 {
 	forget_histories(est);
 	if (est->announced)
-		push_history(est, est->announced, est->announced_ns);
+		push_history(est, est->announced, est->announced_ns, INT64_MIN);
 }
 
 /* Drops the newest history, which was not confirmed. */
@@ -94,7 +94,7 @@ void clock_estimator_break(struct clock_estimator *est, int64_t since_ns, int64_
 	}
 	if (h && (!h->probes || !clock_history_keep_until(h, since_ns)))
 		drop_history(est, est->n - 1);
-	push_history(est, cause, at_ns);
+	push_history(est, cause, at_ns, INT64_MIN);
 	est->announced = cause;
 	est->announced_ns = at_ns;
 }
@@ -128,7 +128,7 @@ static struct clock_history *history_for(struct clock_estimator *est, const stru
 	bool rate;
 
 	if (!h)
-		return push_history(est, CLOCK_BREAK_NONE, at_ns);
+		return push_history(est, CLOCK_BREAK_NONE, at_ns, INT64_MIN);
 	if (at_ns < h->begin_ns && h->cause != CLOCK_BREAK_NONE)
 		/* the probe was sent before the break and its reply arrived after it */
 		return NULL;
@@ -139,7 +139,8 @@ static struct clock_history *history_for(struct clock_estimator *est, const stru
 		drop_unconfirmed(est);
 		return history_for(est, s);
 	}
-	h = push_history(est, rate ? CLOCK_BREAK_RATE : CLOCK_BREAK_STEP, at_ns);
+	h = push_history(est, rate ? CLOCK_BREAK_RATE : CLOCK_BREAK_STEP, at_ns,
+			 jump_ns < 0 ? s->t4_ns : INT64_MIN);
 	h->jump_ns = jump_ns;
 	return h;
 }

@@ -45,6 +45,7 @@ struct knots {
 	struct clock_knot *at;
 	struct knot_note *notes;
 	size_t n, cap;
+	size_t n_doubtful; /* the last ones are of doubts, and what follows these is not known yet */
 };
 
 static struct clock_knot *next_knot(struct knots *k)
@@ -182,6 +183,25 @@ static bool put_now(const struct knot_span *span, struct clock_model *m, struct 
 	return true;
 }
 
+/* Widens knot k by the interval of another one, from where the offset moved at any rate. */
+static void join_knot(struct clock_knot *k, const struct clock_knot *other, double any)
+{
+	int64_t far = (int64_t)ceil(any * fabs((double)(other->host_ns - k->host_ns)));
+
+	k->lo_ns = other->lo_ns - far < k->lo_ns ? other->lo_ns - far : k->lo_ns;
+	k->hi_ns = other->hi_ns + far > k->hi_ns ? other->hi_ns + far : k->hi_ns;
+}
+
+/* What follows a doubt may have begun while the doubt's probes were under way. */
+static void join_next(struct knots *k, const struct clock_segment *next)
+{
+	if (k->n == next->first)
+		return;
+	for (size_t i = next->first - k->n_doubtful; i < next->first; i++)
+		join_knot(&k->at[i], &k->at[next->first], next->drift);
+	k->n_doubtful = 0;
+}
+
 /* Adds the knots of one part. Beyond a window's probes the map allows any rate. */
 static bool put_part(const struct knot_span *span, enum clock_break cause, struct clock_model *m,
 		     struct knots *k)
@@ -199,48 +219,45 @@ static bool put_part(const struct knot_span *span, enum clock_break cause, struc
 	in.evidence = clock_history_evidence(span->h, span->pace, span->part);
 	put_knots(k, &in);
 	gaps_widen(k->at + seg->first, k->notes + seg->first, k->n - seg->first);
+	join_next(k, seg);
 	end_segment(m, k);
 	return true;
 }
 
-/* While a doubt is neither confirmed nor contradicted, the history before it may hold, too. */
-static void join_doubt(const struct clock_claim *d, double any, struct clock_knot *k)
-{
-	int64_t far = (int64_t)ceil(any * fabs((double)(d->when.to_ns - k->host_ns)));
-
-	k->lo_ns = d->lo_ns < k->lo_ns - far ? d->lo_ns : k->lo_ns - far;
-	k->hi_ns = d->hi_ns > k->hi_ns + far ? d->hi_ns : k->hi_ns + far;
-}
-
-/* A doubt gets a segment of its own; in the gaps around it, either neighbour may hold. */
-static bool put_doubt(const struct knot_span *span, const struct clock_claim *d, bool is_open,
+/*
+ * A doubt gets a segment of its own; in the gaps around it, either neighbour may hold. So it may within: the clock may
+ * have jumped while a probe was under way, and what the probe's request proves is of before then.
+ */
+static bool put_doubt(const struct knot_span *span, const struct clock_claim *d,
 		      struct clock_model *m, struct knots *k)
 {
 	const struct clock_segment *seg = begin_segment(m, k, span->pace, CLOCK_BREAK_DOUBT);
-	struct clock_knot knot = { .lo_ns = d->lo_ns, .hi_ns = d->hi_ns };
+	size_t first = k->n;
 
 	if (!seg)
 		return false;
-	if (is_open && k->n) {
-		knot = k->at[k->n - 1];
-		join_doubt(d, seg->drift, &knot);
-		memset(knot.ways, 0, sizeof(knot.ways));
-	}
-	knot.offset_ns = d->lo_ns + (d->hi_ns - d->lo_ns) / 2;
 	for (int end = 0; end < 2 && (!end || d->when.to_ns > d->when.from_ns); end++) {
-		knot.host_ns = end ? d->when.to_ns : d->when.from_ns;
-		*next_knot(k) = knot;
+		struct clock_knot *knot = next_knot(k);
+
+		*knot = (struct clock_knot){
+			.host_ns = end ? d->when.to_ns : d->when.from_ns,
+			.offset_ns = d->lo_ns + (d->hi_ns - d->lo_ns) / 2,
+			.lo_ns = d->lo_ns,
+			.hi_ns = d->hi_ns,
+		};
+		if (first)
+			join_knot(knot, &k->at[first - 1], seg->drift);
 		k->n++;
+		k->n_doubtful++;
 	}
 	end_segment(m, k);
 	return true;
 }
 
-/* Adds the doubts of one history. The last one is open while nothing confirms or contradicts it. */
+/* The doubts of one history. */
 struct doubts {
 	struct clock_claim at[ESTIMATOR_DOUBTS + 1];
 	size_t n;
-	bool is_last_open;
 };
 
 /* The map of a history, with the doubts in it. */
@@ -251,7 +268,6 @@ static bool put_window(struct knot_span *span, struct period want, const struct 
 
 	for (size_t i = 0; i < doubts->n; i++) {
 		const struct clock_claim *d = &doubts->at[i];
-		bool is_open = doubts->is_last_open && i + 1 == doubts->n;
 		struct clock_part around = clock_history_gap_around(span->h, d);
 
 		span->part.to_ns = d->when.from_ns;
@@ -259,7 +275,7 @@ static bool put_window(struct knot_span *span, struct period want, const struct 
 		if (around.from_ns >= want.to_ns)
 			break;
 		if (around.to_ns > want.from_ns) {
-			if (!put_part(span, cause, m, k) || !put_doubt(span, d, is_open, m, k))
+			if (!put_part(span, cause, m, k) || !put_doubt(span, d, m, k))
 				return false;
 			cause = CLOCK_BREAK_DOUBT;
 		}
@@ -281,8 +297,7 @@ static void find_doubts(const struct clock_estimator *est, size_t i, size_t n, s
 		if (c->when.from_ns >= begin_ns && c->when.from_ns < end_ns)
 			out->at[out->n++] = *c;
 	}
-	out->is_last_open = i + 1 == n && n < est->n;
-	if (out->is_last_open)
+	if (i + 1 == n && n < est->n) /* neither confirmed nor contradicted yet */
 		out->at[out->n++] = clock_history_claim(est->histories[n]);
 }
 

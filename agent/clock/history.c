@@ -18,12 +18,13 @@
 /* a cone may become wider if its mean rate is known this well */
 #define CONE_SURE 20e-6
 
-struct clock_history *clock_history_new(enum clock_break cause, int64_t begin_ns)
+struct clock_history *clock_history_new(enum clock_break cause, int64_t begin_ns, int64_t sure_ns)
 {
 	struct clock_history *h = xcalloc(1, sizeof(*h));
 
 	h->cause = cause;
 	h->begin_ns = begin_ns;
+	h->sure_ns = sure_ns;
 	h->certain = (struct interval){ -INFINITY, INFINITY };
 	h->cone = (struct pace){ 0, CLOCK_DRIFT_MAX };
 	h->rtt_min_ns = -1;
@@ -165,13 +166,38 @@ static void set_origin(struct clock_history *h, const struct clock_sample *s)
 	h->last_ns = h->x0_ns;
 }
 
+/* Forgets the requests that may be of before the break. */
+static void forget_unsure(struct clock_history *h)
+{
+	h->is_sure = true;
+	if (!h->low.n)
+		return;
+	h->low.n = 0;
+	h->first_ns = h->last_ns;
+	h->certain = (struct interval){ -INFINITY, INFINITY };
+	h->has_anchor = false;
+	for (size_t i = 0; i < h->high.n; i++) {
+		narrow_certain(h, h->high.at[i].x, -INFINITY, h->high.at[i].v);
+		extend_span(h, h->x0_ns + (int64_t)h->high.at[i].x);
+	}
+}
+
+static bool counts_request(struct clock_history *h, const struct clock_sample *s)
+{
+	if (s->no_request)
+		return false;
+	if (!h->is_sure && s->t1_ns >= h->sure_ns)
+		forget_unsure(h);
+	return !h->is_sure || s->t1_ns >= h->sure_ns;
+}
+
 void clock_history_add(struct clock_history *h, const struct clock_sample *s)
 {
 	int64_t rtt = (s->t4_ns - s->t1_ns) - (s->t3_ns - s->t2_ns);
 
 	if (!has_bounds(h))
 		set_origin(h, s);
-	if (!s->no_request) {
+	if (counts_request(h, s)) {
 		struct bound low = low_of(h, s);
 
 		bounds_add(&h->low, low, 1, h->pace.pace.rate);

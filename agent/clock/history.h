@@ -36,6 +36,9 @@ struct clock_history {
 	int64_t x0_ns, v0_ns; /* origin of the bounds: host time, offset */
 	int64_t begin_ns, first_ns, last_ns; /* host time: of the break, of samples */
 	int64_t jump_ns; /* for a break that the estimator found: the least that the offset moved */
+	/* Requests of before then may be of before the break: they count only while there is none of after it. */
+	int64_t sure_ns;
+	bool is_sure; /* there is one */
 	struct bounds low, high;
 	struct bounds tight_low, tight_high; /* pruned, for knots, if is_pruned */
 	bool is_pruned;
@@ -62,12 +65,14 @@ double clock_pace_max_drift(const struct clock_pace *p);
 /* The drift that the bounds around x could hide, on top of pace.drift. */
 double clock_pace_hidden(const struct clock_pace *p, double x);
 
-struct clock_history *clock_history_new(enum clock_break cause, int64_t begin_ns);
+/* sure_ns: by then the break is over; INT64_MIN = at begin_ns. */
+struct clock_history *clock_history_new(enum clock_break cause, int64_t begin_ns, int64_t sure_ns);
 void clock_history_free(struct clock_history *h); /* NULL is fine */
 
 /*
  * 0 if a clock whose rate stays in the cone can have given both this sample and the history. Otherwise there was a
- * break: returns the least by which the offset moved. *rate: whether another rate within CLOCK_DRIFT_MAX explains
+ * break: returns the least by which the offset moved. If that is negative, the sample's reply shows it, and the break may be
+ * of after its request. *rate: whether another rate within CLOCK_DRIFT_MAX explains
  * the sample, too.
  */
 int64_t clock_history_contradiction_ns(const struct clock_history *h, const struct clock_sample *s,

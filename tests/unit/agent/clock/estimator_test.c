@@ -482,6 +482,49 @@ static void test_jump_that_comes_back(void)
 	clock_estimator_free(est);
 }
 
+/* A clock that stops while a probe is under way there or back: its request is of before that, its reply of after. */
+static void check_stop_under_way(int64_t there_ns, int64_t back_ns, int64_t late_ns,
+				 int64_t stop_ns)
+{
+	struct clock_estimator *est = clock_estimator_new();
+	const int64_t at = 10 * NS_PER_S, end = 20 * NS_PER_S;
+	struct clock_world w = quiet;
+	struct clock_model m = { .calibrated = true };
+	struct clock_sample s = { 0 };
+	struct world_judge j = { 0 };
+
+	w.there_ns = there_ns;
+	w.back_ns = back_ns;
+	w.step_at_ns = at + 2 * NS_PER_MS;
+	w.step_ns = -stop_ns;
+	feed(est, &w, 0, at);
+	s.t1_ns = world_host_ns(&w, at);
+	s.t2_ns = s.t3_ns = world_session_ns(at + late_ns);
+	s.t4_ns = world_host_ns(&w, at + late_ns + back_ns);
+	CHECK(clock_estimator_add(est, &s));
+	feed(est, &w, at + 40 * NS_PER_MS, end);
+	CHECK(clock_estimator_make_window_model(est, world_host_ns(&w, end), world_host_ns(&w, 0),
+						world_host_ns(&w, end), &m));
+	for (int64_t t = 0; t < end; t += 77 * NS_PER_US)
+		world_check(&j, &w, &m, t);
+	CHECK(j.n > 100000);
+	CHECK_EQ(j.outside, 0);
+	CHECK(bound_at(&m, &w, at - NS_PER_S) < there_ns + back_ns);
+	CHECK(bound_at(&m, &w, at + NS_PER_S) < there_ns + back_ns);
+	CHECK_EQ(m.steps_found, 1);
+	clock_model_free(&m);
+	world_judge_free(&j);
+	clock_estimator_free(est);
+}
+
+static void test_stop_under_way(void)
+{
+	/* contradicted by what is before it and by what follows */
+	check_stop_under_way(600, 15 * NS_PER_MS, 15 * NS_PER_MS, 20 * NS_PER_MS);
+	/* only by what is before it */
+	check_stop_under_way(NS_PER_MS, 12 * NS_PER_MS, 5 * NS_PER_MS, 14 * NS_PER_MS);
+}
+
 /* Of a window whose last probes contradict the others nothing is certain after them; it has a map. */
 static void test_window_ends_in_doubt(void)
 {
@@ -590,6 +633,7 @@ int main(void)
 	test_hour_window_follows_an_excursion();
 	test_false_sample();
 	test_jump_that_comes_back();
+	test_stop_under_way();
 	test_window_ends_in_doubt();
 	test_impossible_samples();
 	test_one_sample();
