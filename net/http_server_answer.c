@@ -192,6 +192,17 @@ void req_answer(struct http_req *req, int status, struct MHD_Response *resp)
 	req_unref(req);
 }
 
+/* Of a HEAD the connection ends: in one that stays, microhttpd sends the end of a chunked body, which the client would take for
+ * the begin of the next answer. */
+void answer_unmeasured(struct http_req *req, const char *type, struct MHD_Response *resp)
+{
+	response_finish(resp, type);
+	MHD_add_response_header(resp, "Cache-Control", "no-store");
+	if (!strcmp(req->method, "HEAD"))
+		MHD_set_response_options(resp, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
+	req_answer(req, 200, resp);
+}
+
 void http_answer(struct http_req *req, int status, const char *type, const void *body, size_t len)
 {
 	req->answer_bytes = len;

@@ -417,8 +417,6 @@ struct http_body *http_answer_pieces(struct http_req *req, const char *type,
 		return NULL;
 	resp = begin_body(req, MHD_SIZE_UNKNOWN, events, arg);
 	b = req->file_body;
-	response_finish(resp, type);
-	MHD_add_response_header(resp, "Cache-Control", "no-store");
-	req_answer(req, 200, resp);
+	answer_unmeasured(req, type, resp);
 	return b;
 }

@@ -123,6 +123,9 @@ void req_answer(struct http_req *req, int status, struct MHD_Response *resp);
 struct MHD_Response *response_finish(struct MHD_Response *resp, const char *type);
 struct MHD_Response *response_error(const char *text);
 
+/* Answers with bytes whose number is not known before the last one. Takes `resp`. */
+void answer_unmeasured(struct http_req *req, const char *type, struct MHD_Response *resp);
+
 /* Answers with the part of the file that the request asks for, whose bytes `resp_taken` gives; or with 416. */
 void answer_file(struct http_req *req, struct MHD_Response *resp_taken,
 		 const struct http_file *file);

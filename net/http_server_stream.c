@@ -421,10 +421,8 @@ struct http_stream *http_answer_stream(struct http_req *req, void (*on_closed)(v
 	st = stream_new(req, on_closed, arg);
 	resp = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, stream_read,
 						 st, stream_release);
-	response_finish(resp, "text/event-stream");
-	MHD_add_response_header(resp, "Cache-Control", "no-store");
 	req->stream = st;
-	req_answer(req, 200, resp);
+	answer_unmeasured(req, "text/event-stream", resp);
 	return st;
 }
 

@@ -205,6 +205,7 @@ static void test_heads(struct state *s)
 {
 	check_reply(s, "HEAD /file HTTP/1.1", "HTTP/1.1 200", "Content-Length: 20971520\r\n", 0);
 	check_reply(s, "HEAD /file HTTP/1.1", "HTTP/1.1 200", "Accept-Ranges: bytes\r\n", 0);
+	check_reply(s, "HEAD /pieces HTTP/1.1", "HTTP/1.1 200", "Content-Type: x/y\r\n", 0);
 	check_reply(s, "GET /empty HTTP/1.1", "HTTP/1.1 200", "Content-Length: 0\r\n", 0);
 	check_reply(s, "GET /file HTTP/1.1\r\nRange: bytes=0-9", "HTTP/1.1 206",
 		    "ETag: \"one\"\r\n", 10);

@@ -166,6 +166,22 @@ static int open_forever(struct state *s)
 	return fd;
 }
 
+/* Nothing comes after the headers that a client would take for the begin of the next answer. */
+static void test_head(struct state *s)
+{
+	struct buf got = BUF_INIT;
+	int fd;
+
+	s->streaming = s->gone = false;
+	fd = raw_open(&s->f, "HEAD /forever HTTP/1.1\r\nHost: x\r\n\r\n");
+	fixture_wait(&s->f, &s->streaming);
+	CHECK(!raw_read(fd, "no such text", &got));
+	CHECK_STR(strstr(buf_str(&got), "\r\n\r\n"), "\r\n\r\n");
+	fixture_wait(&s->f, &s->gone);
+	close(fd);
+	buf_release(&got);
+}
+
 static void test_client_leaves(struct state *s)
 {
 	struct buf got = BUF_INIT;
@@ -244,6 +260,7 @@ int main(void)
 
 	fixture_start(&s.f, NULL, handle, &s);
 	test_events(&s);
+	test_head(&s);
 	test_client_leaves(&s);
 	test_client_does_not_read(&s);
 	test_one_by_one(&s);
