@@ -108,7 +108,7 @@ def check_snapshots(c):
     wait_until("the job to record again", lambda: snapshot("1s")[1], 60)
     c.processes["host-d"].terminate()
     c.processes["host-d"].wait()
-    _, doc = c.tutti("capture", "--hosts", "host-a", "--duration", "300ms", "--json", check=0)
+    c.tutti("capture", "--hosts", "host-a", "--duration", "1500ms", "--json", check=0)
 
 
 def check_watched(c):
