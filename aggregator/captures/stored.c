@@ -18,7 +18,7 @@
 #include "proto/reasons.h"
 #include "storage/store.h"
 
-/* After so many hosts whose files the store lacks by their keys, too, its listing is believed: a store that has lost all
+/* After so many hosts whose files the store lacks by their keys, too, its listing holds: a store that has lost all
  * files is not asked 10,000 times. */
 #define LACKING_MOST 256
 
