@@ -128,16 +128,18 @@ def check_overview(p, session):
     assert len(busy) > 1 and len(idle) == 1, (busy, idle)
 
 
-def imported(c, name, line, events, losses=()):
-    """A session of one host with one track, and the spans in which records of it are missing; events are (name, start_ps, length_ps)."""
+def imported(c, name, line, events, losses=(), more=()):
+    """A session of one host with one track, and the spans in which records of it are missing; events are (name, start_ps, length_ps).
+    `more`: further planes, each (name, {line: [(name, start_ps, length_ps, stats)]})."""
     space = xspace.message_class("tensorflow/xplane.proto", "tensorflow.profiler.XSpace")()
-    for i, (title, track, given) in enumerate((("/host:CPU", line, events), ("/host:CPU lost marks", "lost", losses))):
-        if not given:
+    for i, (title, lines) in enumerate((("/host:CPU", {line: events}), ("/host:CPU lost marks", {"lost": losses}), *more)):
+        if not any(lines.values()):
             continue
         plane = traces.Plane(space.planes.add(id=i + 1, name=title))
-        track = plane.line(track)
-        for event in given:
-            plane.event(track, *event)
+        for track, given in lines.items():
+            track = plane.line(track)
+            for event in given:
+                plane.event(track, *event[:3], **(event[3] if len(event) > 3 else {}))
     folder = c.dir / name / "plugins/profile/2025_11_01"
     folder.mkdir(parents=True)
     (folder / "host-0.xplane.pb").write_bytes(space.SerializeToString())
@@ -173,6 +175,39 @@ def check_losses(c, b, p):
     assert not hatched({"y": 5}, 18e9), "in the strip that shows how busy hosts are"
 
 
+def check_odd_losses(c, b, p):
+    """Losses over each other, one on each of many tracks, and without a length; planes that only look like those of losses. A hatch
+    stays one; it says what is lost, and a click leads to the track."""
+    second = 1_000_000_000_000
+    switches = [(f"{i} context switches lost", 2 * second + i * second // 10, 3 * second) for i in range(20)]
+    fakes = [("/host:CPU lostandfound", {"a": [("a", 8 * second, second)]}), ("/host:CPU lost counters", {"_counters_": [("n", i * second, 0, {"v": 1000 * i}) for i in range(1, 10)]})]
+    more = [("/host:CPU lost context switches", {"lost": switches}), ("/host:CPU lost samples", {f"lost {i}": [("1 samples lost", 4 * second, second)] for i in range(600)}), *fakes]
+    p.show(imported(c, "odd", "marks", [(f"mark {i}", i * second // 10, 0) for i in range(101)], [("1 marks lost", second, 0), ("7 marks lost", 3 * second, 4 * second)], more))
+    for theme in ("dark", "light"):
+        b.cdp("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
+        s = p.ready()
+        rows = {r["label"]: r for r in s["rows"]}
+        seen = lambda label, at: p.b.run(f"{PIXELS} return Object.keys(colors(at({p.at(s, at * second)}, {rows[label]['y'] + 3}, 12, 10))).sort()")
+        once = seen("host-0", 6.5)
+        assert len(once) > 1 and seen("host-0", 4.2) == once == seen("host-0", 2.5), (theme, once, seen("host-0", 4.2))
+        assert len(seen("host-0", 1)) > 1, "a loss without a length"
+        assert [len(seen("host-0", at)) for at in (0.5, 1.5, 7.5, 8.5, 9.5)] == [1] * 5, "where nothing is lost"
+    left, top, *_ = p.box()
+    host = rows["host-0"]
+    b.hover(left + p.at(s, 6.5 * second), top + host["y"] + 12)
+    wait_until("what is lost", lambda: b.text("#v-tip") == "7 marks lost · 4 s")
+    key = host["key"]
+    b.run(f"location.hash = location.hash.split('?')[0] + '?open={key}'")
+    p.until("a closed host", lambda s: len(s["rows"]) == 1)
+    b.drag(left + p.at(s, 6.5 * second), top + host["y"] + 12, left + p.at(s, 6.5 * second), top + host["y"] + 12)
+    p.until("the loss", lambda s: s["selected"] and s["selected"][0]["name"] == "7 marks lost" and len(s["rows"]) > 1)
+    b.press("p")
+    p.until("the loss on top", lambda s: s["pinned"] and s["rows"][0]["kind"] == "track")
+    s = p.ready()
+    assert len(p.b.run(f"{PIXELS} return Object.keys(colors(at({p.at(s, 6.5 * second)}, {s['rows'][0]['y'] + 3}, 12, 10)))")) > 1
+    b.press("p", "Esc")
+
+
 def check_deep(c, b, p):
     """A track that is opened whole shows rows that no tile had before; closed and opened again, the same."""
     rows, shown = 20, 12
@@ -198,8 +233,10 @@ def test_screens():
         check_overview(p, session)
         check_instant(c, b, p)
         check_losses(c, b, p)
+        check_odd_losses(c, b, p)
         check_deep(c, b, p)
         b.close()
 
 
-main(test_screens)
+if __name__ == "__main__":
+    main(test_screens)

@@ -14,9 +14,10 @@ import { OVERVIEW, psOf, RULER, type Scene, type Selected, shiftOf, TOP, xOf, yO
 import type { Tiles } from "./tiles";
 
 const FONT = "11px system-ui, sans-serif";
+const BAD_ON_EVENTS = "#b3261e"; // which are light in both themes
 
 interface Theme {
-  dark: boolean; ink: string; soft: string; line: string; back: string; card: string; accent: string; select: string; hit: string; hatch: CanvasPattern; clock: string; flow: string; warn: string; bad: string; backRgb: Rgb; rowRgb: Rgb }
+  dark: boolean; ink: string; soft: string; line: string; back: string; card: string; accent: string; select: string; hit: string; hatch: CanvasPattern; hatchOfEvents: CanvasPattern; clock: string; flow: string; warn: string; bad: string; backRgb: Rgb; rowRgb: Rgb }
 
 const rgb = (css: string): Rgb => (css.match(/[\d.]+/g) ?? []).slice(0, 3).map(Number) as Rgb;
 
@@ -39,7 +40,7 @@ function readTheme(): Theme {
   const v = (name: string): string => { probe.style.color = `var(${name})`; return getComputedStyle(probe).color; };
   const dark = isDark(), theme = {
     dark, ink: v("--ink"), soft: v("--soft"), line: v("--line"), back: v("--back"), card: v("--card"), accent: v("--accent"), select: v("--select"),
-    hit: v("--hit"), hatch: makeHatch(v("--lost"), v("--bad")), clock: v("--clock"), flow: v("--flow"), warn: v("--warn"), bad: v("--bad"),
+    hit: v("--hit"), hatch: makeHatch(v("--lost"), v("--bad")), hatchOfEvents: makeHatch(v("--lost"), BAD_ON_EVENTS), clock: v("--clock"), flow: v("--flow"), warn: v("--warn"), bad: v("--bad"),
     backRgb: rgb(v("--back")), rowRgb: rgb(v("--row")),
   };
   probe.remove();
@@ -122,16 +123,25 @@ export class Picture {
     c.restore();
   }
 
-  /* A hatch where records are known to be missing. */
+  /* A hatch where records are known to be missing; once, however many spans lie there: over each other they would be a plain red. */
   private drawLosses(s: Scene, rows: Row[]): void {
-    const c = this.ctx, { hatch } = this.theme;
-    c.fillStyle = hatch;
-    for (const row of rows) for (const { file, track } of row.losses) for (const { tile, from, to } of this.drafts.pieces(file, track, s, shiftOf(s))) {
+    const c = this.ctx;
+    for (const row of rows) {
+      c.fillStyle = row.kind === "track" ? this.theme.hatchOfEvents : this.theme.hatch;
+      for (const [x, end] of joined(this.lossesOf(s, row))) c.fillRect(x, yOf(s, row) + 1, end - x, row.height - 2);
+    }
+  }
+
+  /* From where to where, in pixels. */
+  private lossesOf(s: Scene, row: Row): [number, number][] {
+    const out: [number, number][] = [], scale = (s.width - s.gutter) / (s.t1 - s.t0);
+    for (const { file, track } of row.losses) for (const { tile, from, to } of this.drafts.pieces(file, track, s, shiftOf(s))) {
       for (let i = from; i < to; i++) {
-        const x = xOf(s, tile.fromPs + tile.start[i] * tile.unit), end = x + tile.length[i] * tile.unit / (s.t1 - s.t0) * (s.width - s.gutter);
-        c.fillRect(x, yOf(s, row) + 1, Math.max(2, end - x), row.height - 2);
+        const x = xOf(s, tile.fromPs + tile.start[i] * tile.unit);
+        out.push([x, x + Math.max(2, tile.length[i] * tile.unit * scale)]);
       }
     }
+    return out;
   }
 
   /* A band from the least to the largest value of each bucket, and the last value as a line: no spike vanishes. */
@@ -327,6 +337,17 @@ function niceStep(ps: number): number {
 }
 
 const short = (n: number): string => n < 1e4 ? `${n}` : n < 1e6 ? `${(n / 1e3).toFixed(0)} k` : `${(n / 1e6).toFixed(1)} M`;
+
+/* The same spans, those that touch as one. */
+function joined(spans: [number, number][]): [number, number][] {
+  const out: [number, number][] = [];
+  for (const [from, to] of spans.sort((a, b) => a[0] - b[0])) {
+    const last = out.at(-1);
+    if (last && from <= last[1]) last[1] = Math.max(last[1], to);
+    else out.push([from, to]);
+  }
+  return out;
+}
 
 /* As much of the text as fits in the present font, exactly. */
 function fitExactly(c: CanvasRenderingContext2D, text: string, width: number): string {

@@ -6,7 +6,7 @@ import { psOf, type Scene, type Selected, shiftOf, TOP, yOf } from "./scene";
 import type { Tile } from "./tile";
 
 /** An event on the screen, or a fold of several. */
-export interface Hit { row: Row; lane: number; tile: Tile; entry: number; startPs: number; lengthPs: number; count: number; name: string }
+export interface Hit { row: Row; file: number; track: number; lane: number; tile: Tile; entry: number; startPs: number; lengthPs: number; count: number; name: string }
 
 /** What a counter was at a place of the screen: one sample, or a bucket of several. */
 export interface Sample { name: string; atPs: number; count: number; least: number; largest: number; last: number }
@@ -15,22 +15,23 @@ const NEAR = 2; // pixels
 
 function rowAt(d: Drafts, s: Scene, x: number, y: number): Row | null {
   const row = d.model.rows[d.model.rowAt(y - TOP + s.y)];
-  return !row || y < TOP || x < s.gutter || row.kind !== "track" ? null : row;
+  return !row || y < TOP || x < s.gutter ? null : row;
 }
 
+/** An event of a track; on the line of a host a span without records. */
 export function hitAt(d: Drafts, s: Scene, x: number, y: number): Hit | null {
-  const row = rowAt(d, s, x, y);
-  if (!row || row.info!.counter) return null;
-  const lane = Math.floor((y - yOf(s, row) - 1) / LANE), at = psOf(s, x), near = (s.t1 - s.t0) / (s.width - s.gutter) * NEAR;
+  const row = rowAt(d, s, x, y), at = psOf(s, x), near = (s.t1 - s.t0) / (s.width - s.gutter) * NEAR;
+  if (!row || row.info?.counter) return null;
+  const lane = row.kind === "track" ? Math.floor((y - yOf(s, row) - 1) / LANE) : null;
   let best: Hit | null = null, distance = near;
-  for (const { tile, from, to } of d.pieces(row.file!, row.track!, { t0: at - near, t1: at + near }, shiftOf(s))) {
+  for (const { file, track } of row.kind === "track" ? [{ file: row.file!, track: row.track! }] : row.losses) for (const { tile, from, to } of d.pieces(file, track, { t0: at - near, t1: at + near }, shiftOf(s))) {
     for (let i = from; i < to; i++) {
-      if ((tile.row[i] & 0xffff) !== lane) continue;
+      if (lane !== null && (tile.row[i] & 0xffff) !== lane) continue;
       const startPs = tile.fromPs + tile.start[i] * tile.unit, lengthPs = tile.length[i] * tile.unit;
       const away = at < startPs ? startPs - at : at > startPs + lengthPs ? at - startPs - lengthPs : 0;
       if (away < distance || (!best && away === 0)) {
         distance = away;
-        best = { row, lane, tile, entry: i, startPs, lengthPs, count: tile.count[i], name: tile.names[tile.name[i]] ?? "" };
+        best = { row, file, track, lane: tile.row[i] & 0xffff, tile, entry: i, startPs, lengthPs, count: tile.count[i], name: tile.names[tile.name[i]] ?? "" };
       }
     }
   }
@@ -41,7 +42,7 @@ export function hitAt(d: Drafts, s: Scene, x: number, y: number): Hit | null {
 export function sampleAt(d: Drafts, s: Scene, x: number, y: number): Sample | null {
   const row = rowAt(d, s, x, y), at = psOf(s, x), bucket = 2 ** shiftOf(s);
   let best: Sample | null = null;
-  if (!row?.info!.counter) return null;
+  if (!row?.info?.counter) return null;
   for (const { tile, from, to } of d.pieces(row.file!, row.track!, { t0: at - bucket, t1: at + 1 }, shiftOf(s))) {
     for (let i = from; i < to; i++) {
       const atPs = tile.fromPs + tile.start[i] * tile.unit;

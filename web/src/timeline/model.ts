@@ -30,7 +30,7 @@ export interface Row {
   info?: Track;
   y: number; height: number; // from the top of all rows
   shown: number; // of a track: its rows that are drawn
-  losses: { file: number; track: number }[]; // the tracks whose events are spans without records: of a host all, of a track itself
+  losses: { file: number; track: number }[]; // the tracks whose events are spans without records: of a host those of it, of a track itself
   label: string;
 }
 
@@ -38,8 +38,10 @@ export const HOST_HEIGHT = 24, PLANE_HEIGHT = 20, LANE = 15, COUNTER_HEIGHT = 40
 const OPEN_TRACKS = 48; // planes behind so many are closed at first, and larger ones that are not the first
 const OPEN_LANES = 12, ALL_LANES = 256; // of a track, and of one that is opened whole
 
-const lossesOf = (host: Host): Row["losses"] =>
-  host.files.flatMap(({ file, planes }) => planes.filter(showsLosses).flatMap((p) => p.tracks.map((_, i) => ({ file, track: p.first_track + i }))));
+const LOSSES_MAX = 256; // tracks whose tiles a host's line wants: an agent has one for each tracer
+
+const lossesOf = (host: Host): Row["losses"] => host.files.flatMap(({ file, planes }) =>
+  planes.filter(showsLosses).flatMap((p) => p.tracks.flatMap((t, i) => (t.counter ? [] : [{ file, track: p.first_track + i }])))).slice(0, LOSSES_MAX);
 
 export class Model {
   readonly flipped = new Set<string>(); // keys that are not as they are at first
@@ -134,7 +136,7 @@ export class Model {
   private addTrack(host: Host, file: number, plane: Plane, track: number, t: Track, label: string): void {
     const own = `t${file}.${track}`, shown = t.counter ? 1 : Math.min(t.rows, this.isOpen(own) ? ALL_LANES : OPEN_LANES);
     const height = t.counter ? COUNTER_HEIGHT : Math.max(1, shown) * LANE + 3;
-    const losses = showsLosses(plane) ? [{ file, track }] : [];
+    const losses = showsLosses(plane) && !t.counter ? [{ file, track }] : [];
     this.add({ kind: "track", key: own, host, plane, file, track, info: t, shown, losses, label, height });
   }
 

@@ -96,7 +96,9 @@ export class Mouse {
     const v = this.v;
     if (!hit) { if (!more) v.clear(); return; }
     if (hit.count > 1) return v.frameOn(hit.startPs, hit.startPs + Math.max(hit.lengthPs, 1));
-    v.select({ file: hit.row.file!, track: hit.row.track!, event: hit.tile.event[hit.entry] }, more);
+    const place = { file: hit.file, track: hit.track, event: hit.tile.event[hit.entry] };
+    if (hit.row.kind === "track") v.select(place, more);
+    else v.jump(place); // to the track that says more
   }
 
   private showTip(x: number, y: number): void {
@@ -121,7 +123,13 @@ export class Mouse {
 
 function eventTip(hit: Hit): string {
   const busy = Math.round((hit.tile.row[hit.entry] >>> 16) / 655.35);
-  return hit.count > 1 ? `× ${count(hit.count)}, ${busy} % busy, longest: ${hit.name}` : `${hit.name} · ${span(hit.lengthPs)}`;
+  return hit.count > 1 ? `× ${count(hit.count)}, ${busy} % busy, longest: ${hit.name}` : `${hit.name} · ${span(rounded(hit.lengthPs, hit.tile.unit))}`;
+}
+
+/* A tile has lengths in a unit: digits below it would be made up. */
+function rounded(ps: number, unit: number): number {
+  const step = 10 ** Math.ceil(Math.log10(unit));
+  return Math.round(ps / step) * step || ps;
 }
 
 /* A tile has values as 32-bit floats: seven digits are right. */

@@ -129,7 +129,7 @@ export class View {
 
   hitAt(x: number, y: number): object | null {
     const h = this.picture.hit(this.scene, x, y);
-    return h && { name: h.name, startPs: h.startPs, lengthPs: h.lengthPs, count: h.count, file: h.row.file, track: h.row.track, event: h.tile.event[h.entry] };
+    return h && { name: h.name, startPs: h.startPs, lengthPs: h.lengthPs, count: h.count, file: h.file, track: h.track, event: h.tile.event[h.entry] };
   }
 
   sampleAt(x: number, y: number): object | null { return this.picture.sampleAt(this.scene, x, y); }
