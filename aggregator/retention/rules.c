@@ -85,18 +85,35 @@ struct look {
 	struct err *e;
 };
 
-static bool is_older(const struct look *l, const char *session, int64_t keep_ns)
+/* False for a session that is not committed, was deleted meanwhile, or is damaged: it counts nothing. */
+static bool load_line(struct look *l, const char *session, struct session_line *out)
 {
-	return keep_ns && l->now_ns - time_of_session_name(session) > keep_ns;
+	int rc = session_load_line(l->store, session, out, l->e);
+
+	if (rc && rc != ERR_NOT_FOUND && rc != ERR_INVALID)
+		l->rc = rc;
+	return !rc;
+}
+
+/* By T0, which may be days after the time in the name: that is when the capture began to wait in the queue. */
+static bool is_older(struct look *l, const char *session, const struct session_line *line,
+		     int64_t keep_ns)
+{
+	struct session_line loaded;
+
+	if (!keep_ns || l->now_ns - time_of_session_name(session) <= keep_ns)
+		return false;
+	if (!line && load_line(l, session, &loaded))
+		line = &loaded;
+	return !line || l->now_ns - line->t0_ns > keep_ns;
 }
 
 static bool on_ruled(void *arg, const char *session, const struct session_line *line)
 {
 	struct look *l = arg;
 
-	(void)line;
 	return session_keys_add(&l->ruled, session, NULL) &&
-	       (!is_older(l, session, l->run->keep_ns) ||
+	       (!is_older(l, session, line, l->run->keep_ns) ||
 		session_keys_add(&l->aged, session, NULL));
 }
 
@@ -121,16 +138,6 @@ static int list_ruled(struct look *l)
 	sort_keys(&l->ruled);
 	sort_keys(&l->aged);
 	return rc;
-}
-
-/* False for a session that is not committed, was deleted meanwhile, or is damaged: it counts nothing. */
-static bool load_line(struct look *l, const char *session, struct session_line *out)
-{
-	int rc = session_load_line(l->store, session, out, l->e);
-
-	if (rc && rc != ERR_NOT_FOUND && rc != ERR_INVALID)
-		l->rc = rc;
-	return !rc;
 }
 
 static uint64_t bytes_of(struct look *l, const char *session, const struct session_line *line)
@@ -189,7 +196,7 @@ static bool on_session(void *arg, const char *session, const struct session_line
 	bool is_pinned = session_keys_have(&l->pins, session);
 	bool is_old = session_keys_have(&l->ruled, session)
 			      ? session_keys_have(&l->aged, session)
-			      : is_older(l, session, l->rules->keep_ns);
+			      : is_older(l, session, line, l->rules->keep_ns);
 	uint64_t bytes_before;
 
 	if (is_counted(l, session)) {

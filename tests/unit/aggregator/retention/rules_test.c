@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/retention/rules.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,9 +14,9 @@
 #define DAY_NS	 (86400 * NS_PER_S)
 #define FIRST_NS (1795000000 * NS_PER_S)
 
-/* A session that began in the first second of a day and has `bytes`; its name ends with `number`. */
-static void make_manifest(struct store *s, char name[SESSION_NAME_BYTES], int day, int number,
-			  const char *run, int bytes)
+/* A session that was asked for in the first second of a day and has `bytes`; its name ends with `number`. */
+static void make_waiting(struct store *s, char name[SESSION_NAME_BYTES], int day, int number,
+			 int64_t waited_ns, const char *run, int bytes)
 {
 	char key[SESSION_KEY_BYTES], text[256], time[20];
 
@@ -23,9 +24,16 @@ static void make_manifest(struct store *s, char name[SESSION_NAME_BYTES], int da
 	snprintf(name, SESSION_NAME_BYTES, "%s_%06d", time, number);
 	CHECK(name_is_session(name));
 	snprintf(key, sizeof(key), "tutti/sessions/%s/manifest.json", name);
-	snprintf(text, sizeof(text), "{\"session\": \"%s\", \"run\": \"%s\", \"bytes\": %d}", name,
-		 run, bytes);
+	snprintf(text, sizeof(text),
+		 "{\"session\": \"%s\", \"run\": \"%s\", \"bytes\": %d, \"t0_ns\": %" PRId64 "}",
+		 name, run, bytes, FIRST_NS + day * DAY_NS + waited_ns);
 	store_put_text(s, key, text);
+}
+
+static void make_manifest(struct store *s, char name[SESSION_NAME_BYTES], int day, int number,
+			  const char *run, int bytes)
+{
+	make_waiting(s, name, day, number, 0, run, bytes);
 }
 
 static void make_entry(struct store *s, const char *name)
@@ -105,6 +113,30 @@ static void test_runs(void)
 	CHECK_STR(look(s, &rules, 9, &v), "0 1 3 4");
 	rules.keep_ns = 0; /* only runs with a rule of their own */
 	CHECK_STR(look(s, &rules, 9, &v), "1 3");
+	retention_view_release(&v);
+	retention_rules_release(&rules);
+	store_free(s);
+}
+
+/* Captures that waited in the queue for two days: their T0 counts, not the time in their names. */
+static void test_waited(void)
+{
+	char *texts[] = { (char *)"nightly=3d" };
+	const struct conf_list list = { texts, 1 };
+	struct retention_rules rules = { .keep_ns = 3 * DAY_NS };
+	struct store *s = store_open_faulty();
+	struct retention_view v = { 0 };
+	char name[SESSION_NAME_BYTES];
+	struct err e = { 0 };
+
+	CHECK_OK(retention_add_runs(&rules, &list, &e), e);
+	for (int i = 0; i < 2; i++) {
+		make_waiting(s, name, 0, i, 2 * DAY_NS, i ? "nightly" : "", 1);
+		make_entry(s, name);
+	}
+	make(s, name, 1, "", 1);
+	CHECK_STR(look(s, &rules, 4, &v), "1"); /* the third one, of day 1 */
+	CHECK_STR(look(s, &rules, 5, &v), "1 0 1");
 	retention_view_release(&v);
 	retention_rules_release(&rules);
 	store_free(s);
@@ -266,6 +298,7 @@ int main(void)
 	test_names();
 	test_age();
 	test_runs();
+	test_waited();
 	test_bytes();
 	test_unlisted();
 	test_same_second();
