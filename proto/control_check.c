@@ -70,6 +70,12 @@ static int check_count(const char *field, uint64_t v, uint64_t max, struct err *
 	return v <= max ? 0 : bad(field, e);
 }
 
+/* As check_text, and not empty. */
+static int check_name(const char *field, const char *s, size_t max, struct err *e)
+{
+	return *s ? check_text(field, s, max, e) : bad(field, e);
+}
+
 static int check_session(const char *name, struct err *e)
 {
 	return name_is_session(name) ? 0 : bad("session", e);
@@ -93,7 +99,7 @@ static int check_states(size_t n, Tutti__V1__TracerState *const *states, struct 
 	int rc = check_range("tracers", (int64_t)n, 0, LIMIT_TRACERS, e);
 
 	for (size_t i = 0; i < n && !rc; i++) {
-		rc = check_text("tracers.name", states[i]->name, WORD_BYTES, e);
+		rc = check_name("tracers.name", states[i]->name, WORD_BYTES, e);
 		if (!rc)
 			rc = check_word("tracers.state", states[i]->state, words, e);
 		if (!rc)
@@ -154,7 +160,7 @@ static int check_tracer_setting(const Tutti__V1__TracerSetting *m, struct err *e
 		rc = bad("settings.min", e);
 	if (!rc)
 		rc = check_range("settings.value", m->value, m->min, m->max, e);
-	return rc ? rc : check_text("settings.help", m->help, LIMIT_LABEL_BYTES, e);
+	return rc ? rc : check_name("settings.help", m->help, LIMIT_LABEL_BYTES, e);
 }
 
 static int check_tracer_settings(size_t n, Tutti__V1__TracerSetting *const *settings, struct err *e)
@@ -172,7 +178,7 @@ static int check_reports(size_t n, Tutti__V1__TracerReport *const *reports, stru
 	int rc = check_range("tracers", (int64_t)n, 0, LIMIT_TRACERS, e);
 
 	for (size_t i = 0; i < n && !rc; i++) {
-		rc = check_text("tracers.name", reports[i]->name, WORD_BYTES, e);
+		rc = check_name("tracers.name", reports[i]->name, WORD_BYTES, e);
 		if (!rc)
 			rc = check_word("tracers.state", reports[i]->state, words, e);
 		if (!rc)
@@ -185,9 +191,10 @@ static int check_reports(size_t n, Tutti__V1__TracerReport *const *reports, stru
 	return rc;
 }
 
-static int check_clock_step(const Tutti__V1__ClockStep *m, struct err *e)
+/* `kinds` are those that docs/schema/clock.schema.json has in this place. */
+static int check_clock_step(const Tutti__V1__ClockStep *m, const char *const *kinds, struct err *e)
 {
-	int rc = check_text("clock.steps.kind", m->kind, WORD_BYTES, e);
+	int rc = check_word("clock.steps.kind", m->kind, kinds, e);
 
 	if (!rc)
 		rc = check_range("clock.steps.from_ns", m->from_ns, -LIMIT_TIME_NS, LIMIT_TIME_NS,
@@ -199,6 +206,11 @@ static int check_clock_step(const Tutti__V1__ClockStep *m, struct err *e)
 
 static int check_clock(const Tutti__V1__ClockModel *clock, struct err *e)
 {
+	static const char *const methods[] = { "", "udp-kernel", "udp-user", "stream", NULL };
+	static const char *const grades[] = { "", "A", "B", "C", "D", "X", NULL };
+	static const char *const kinds[] = { "set",   "suspend",  "step", "clocksource",
+					     "moved", "takeover", "rate", NULL };
+	static const char *const suspected[] = { "step", "rate", NULL };
 	int rc;
 
 	if (!clock)
@@ -215,9 +227,9 @@ static int check_clock(const Tutti__V1__ClockModel *clock, struct err *e)
 	if (!rc)
 		rc = check_range("clock.later_ns", clock->later_ns, 0, LIMIT_TIME_NS, e);
 	if (!rc)
-		rc = check_text("clock.method", clock->method, WORD_BYTES, e);
+		rc = check_word("clock.method", clock->method, methods, e);
 	if (!rc)
-		rc = check_text("clock.grade", clock->grade, 1, e);
+		rc = check_word("clock.grade", clock->grade, grades, e);
 	if (!rc)
 		rc = check_range("clock.steps", (int64_t)clock->n_steps, 0, LIMIT_CLOCK_STEPS, e);
 	if (!rc)
@@ -225,9 +237,9 @@ static int check_clock(const Tutti__V1__ClockModel *clock, struct err *e)
 	if (!rc)
 		rc = check_range("clock.rate_ppb", clock->rate_ppb, -RATE_MAX_PPB, RATE_MAX_PPB, e);
 	for (size_t i = 0; i < clock->n_steps && !rc; i++)
-		rc = check_clock_step(clock->steps[i], e);
+		rc = check_clock_step(clock->steps[i], kinds, e);
 	if (!rc && clock->suspected)
-		rc = check_clock_step(clock->suspected, e);
+		rc = check_clock_step(clock->suspected, suspected, e);
 	if (!rc)
 		rc = check_range("clock.suspected_known_ns", clock->suspected_known_ns,
 				 -LIMIT_TIME_NS, LIMIT_TIME_NS, e);

@@ -183,6 +183,55 @@ static void test_largest_hello(void)
 	buf_release(&b);
 }
 
+static void check_status(Tutti__V1__AgentMessage *m, const char *wrong)
+{
+	Tutti__V1__AgentMessage *read;
+	struct err e = { 0 };
+	uint8_t data[256];
+	int rc = control_unpack_from_agent(&read, data, tutti__v1__agent_message__pack(m, data),
+					   &e);
+
+	CHECK_EQ(rc, *wrong ? ERR_INVALID : 0);
+	CHECK(strstr(e.msg, wrong));
+	if (!rc)
+		tutti__v1__agent_message__free_unpacked(read, NULL);
+}
+
+/* The words of a clock are those of docs/schema/clock.schema.json: documents have them as they came. */
+static void test_words_of_a_clock(void)
+{
+	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__Status status = TUTTI__V1__STATUS__INIT;
+	Tutti__V1__ClockModel clock = TUTTI__V1__CLOCK_MODEL__INIT;
+	Tutti__V1__ClockStep step = TUTTI__V1__CLOCK_STEP__INIT, *steps[] = { &step };
+	const struct {
+		char **word;
+		const char *good, *bad, *field;
+	} words[] = {
+		{ &clock.method, "stream", "guess", "clock.method" },
+		{ &clock.grade, "C", "E", "clock.grade" },
+		{ &step.kind, "takeover", "", "clock.steps.kind" },
+		{ &step.kind, "rate", "doubt", "clock.steps.kind" },
+	};
+
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_STATUS;
+	m.status = &status;
+	status.clock = &clock;
+	clock.steps = steps;
+	clock.n_steps = 1;
+	step.kind = (char *)"set";
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		*words[i].word = (char *)words[i].bad;
+		check_status(&m, words[i].field);
+		*words[i].word = (char *)words[i].good;
+		check_status(&m, "");
+	}
+	clock.suspected = &step;
+	check_status(&m, "");
+	step.kind = (char *)"takeover"; /* which is announced, and never suspected */
+	check_status(&m, "clock.steps.kind");
+}
+
 static void test_session_id(void)
 {
 	Tensorflow__ProfileRequest r = TENSORFLOW__PROFILE_REQUEST__INIT, *read;
@@ -214,6 +263,7 @@ int main(void)
 	test_packed();
 	test_malformed();
 	test_largest_hello();
+	test_words_of_a_clock();
 	test_session_id();
 	return 0;
 }

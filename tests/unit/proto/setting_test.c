@@ -137,6 +137,7 @@ static void lists_of_agents_are_checked(void)
 		{ "", "n", "int", "h", 0, 1, 0 },
 		{ "a.b", "n", "int", "h", 0, 1, 0 },
 		{ "cpu", "", "int", "h", 0, 1, 0 },
+		{ "cpu", "n", "int", "", 0, 1, 0 },
 		{ "cpu", "n\n", "int", "h", 0, 1, 0 },
 		{ "cpu", "n", "float", "h", 0, 1, 0 },
 		{ "cpu", "n", "int", "h", 2, 1, 1 },
