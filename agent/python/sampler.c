@@ -26,6 +26,8 @@
 #define FIRST_LOOK_MS 400
 #define PIDS_MAX      65536
 #define REPORT_MAX    (256U << 20) /* bytes: far beyond what rounds of 512 processes bring */
+#define RATE_NS \
+	(NS_PER_S / 2) /* a report of rounds that were ended early may have no sample at all */
 
 struct python_sampler {
 	struct python_functions *functions;
@@ -41,8 +43,9 @@ struct python_sampler {
 	uint32_t *numbers; /* the functions as that process numbers them; -> in `functions` */
 	size_t n_numbers, cap_numbers;
 	uint32_t last_serial;
-	/* The last report, for what is lost when there is none. */
-	int64_t reported_raw_ns;
+	/* The last reports, for what is lost when there is none. */
+	int64_t reported_raw_ns, rate_raw_ns;
+	size_t rate_samples; /* since rate_raw_ns */
 	double samples_per_ns;
 	/* processes that are left alone */
 	size_t n_alone;
@@ -155,7 +158,7 @@ struct python_sampler *python_sampler_new(struct python_functions *functions,
 	s->cap_numbers = 256;
 	s->numbers = xcalloc(s->cap_numbers, sizeof(*s->numbers));
 	number_anew(s);
-	s->reported_raw_ns = now_raw_ns();
+	s->reported_raw_ns = s->rate_raw_ns = now_raw_ns();
 	return s;
 }
 
@@ -355,14 +358,22 @@ static uint32_t number_of(const struct python_sampler *s, uint32_t theirs)
 	return theirs < s->n_numbers ? s->numbers[theirs] : PYTHON_FUNCTION_MANY;
 }
 
+static void begin_rate(struct python_sampler *s, int64_t raw_ns)
+{
+	s->rate_raw_ns = raw_ns;
+	s->rate_samples = 0;
+}
+
 static void note_rate(struct python_sampler *s)
 {
 	int64_t raw_ns = now_raw_ns();
 
-	if (raw_ns > s->reported_raw_ns)
-		s->samples_per_ns = (double)s->brought.head.n_samples /
-				    (double)(raw_ns - s->reported_raw_ns);
 	s->reported_raw_ns = raw_ns;
+	s->rate_samples += s->brought.head.n_samples;
+	if (raw_ns - s->rate_raw_ns < RATE_NS)
+		return;
+	s->samples_per_ns = (double)s->rate_samples / (double)(raw_ns - s->rate_raw_ns);
+	begin_rate(s, raw_ns);
 }
 
 static void explain_alone(struct python_sampler *s)
@@ -442,6 +453,7 @@ static void lose_rounds(struct python_sampler *s, int64_t next_mono_ns)
 		.samples = (uint64_t)((double)(raw_ns - s->reported_raw_ns) * s->samples_per_ns)
 	};
 	s->reported_raw_ns = raw_ns;
+	begin_rate(s, raw_ns);
 	head->next_mono_ns = next_mono_ns;
 	head->has_scanned = false;
 	head->cpu_ns = 0;

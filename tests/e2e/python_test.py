@@ -298,6 +298,27 @@ def test_killed_reader():
         wait_until("whole stacks", is_whole, 30)
 
 
+def test_no_reader():
+    """Where nobody is left who could start another reader, no window is called whole, however short it is."""
+    with Cluster() as c:
+        c.aggregator()
+        agent(c)
+        p = start_job(c, "job", PYTHONS[0][1:])
+        wait_until("the agent to find the job", lambda: p.pid in sampled(c, "host-a"), 30)
+        wait_until("the job in a session", lambda: any(q.name == plane_name(p) for q in capture(c)[2].planes), 30)
+        guard = child(c.processes["host-a"].pid, "tutti-guard")
+        files = child(guard, "tutti-files")
+        for pid in (guard, files):
+            os.kill(pid, signal.SIGKILL)
+        wait_until("the tracer's state", lambda: any(t["name"] == "python" and t["state"] == "degraded"
+                                                    for t in c.hosts()["host-a"]["tracers"]), 30)
+        for _ in range(3):
+            code, host, space = capture(c, 0.5)
+            assert not any(" python [" in q.name for q in space.planes)
+            assert (code, host["state"], host["reason"]) == (3, "partial", "window-cut"), host
+            assert "Python samples of the window are missing" in host["detail"], host
+
+
 def test_no_permission():
     """Without CAP_SYS_PTRACE the agent starts, and says what is missing; the capture says it, too."""
     if os.geteuid():
@@ -319,4 +340,4 @@ def test_no_permission():
 
 assert subprocess.run([BIN / "tutti-agent", "--help"], capture_output=True, text=True).stdout.count("--python-hz") == 1
 main(test_timeline, test_stopped, test_roots, test_crowd, test_too_many_threads, test_short_window, test_asked_rarely, test_exec, test_killed_reader,
-     test_no_permission)
+     test_no_reader, test_no_permission)

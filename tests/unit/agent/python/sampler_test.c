@@ -2,6 +2,7 @@
 /* Rounds that another process makes, which hangs: a stopped process stands for one that waits for a file system. */
 #include "agent/python/sampler.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -150,10 +151,14 @@ static struct {
 	struct handed sample;
 } lie;
 
+/* After so many reports there is one without a sample, and the maker ends. */
+static int lies_with_samples = INT_MAX;
+
 static void tell_lies(int fd, void *shared)
 {
 	struct python_order o;
 	uint64_t len;
+	int told = 0;
 
 	(void)shared;
 	while (read(fd, &len, sizeof(len)) > 0 && read(fd, &o, sizeof(o)) > 0) {
@@ -165,6 +170,10 @@ static void tell_lies(int fd, void *shared)
 				return;
 			len -= (uint64_t)n;
 		}
+		if (told > lies_with_samples)
+			return;
+		if (told++ == lies_with_samples)
+			lie.head.n_samples = 0;
 		if (write(fd, &lie, sizeof(lie)) < 0)
 			return;
 	}
@@ -215,6 +224,31 @@ static void what_a_maker_says_is_not_trusted(void)
 	file_keeper_free(keeper);
 }
 
+/* However short its last report was: that one may have been asked for early. */
+static void what_is_lost_is_counted(void)
+{
+	struct file_keeper *keeper;
+	struct bed b;
+	int64_t until_ns = now_mono_ns() + NS_PER_S;
+	const struct python_brought *brought;
+
+	memset(&lie, 0, sizeof(lie));
+	lie.len = sizeof(lie) - sizeof(lie.len);
+	lie.head.n_sampled = lie.head.n_samples = 1;
+	lies_with_samples = 50;
+	hear(&b, &keeper);
+	for (int i = 1; i < lies_with_samples; i++) {
+		CHECK(run(&b, false)->head.n_samples == 1);
+		now_sleep_until_mono(until_ns - (lies_with_samples - i) * 20 * NS_PER_MS);
+	}
+	CHECK(!run(&b, false)->head.n_samples);
+	now_sleep_until_mono(now_mono_ns() + 200 * NS_PER_MS);
+	brought = run(&b, false);
+	CHECK(brought->is_lost && brought->head.stop.samples > 0);
+	bed_free(&b);
+	file_keeper_free(keeper);
+}
+
 /* Without such processes it is the same. */
 static void here(void)
 {
@@ -239,6 +273,7 @@ int main(void)
 	CHECK(python_helper_usage(keeper).resident_bytes > 0);
 	file_keeper_free(keeper);
 	what_a_maker_says_is_not_trusted();
+	what_is_lost_is_counted();
 	here();
 	return 0;
 }
