@@ -45,6 +45,11 @@ static void stop(void *arg)
 	loop_stop(arg);
 }
 
+static void end_stop_limit(void)
+{
+	setitimer(ITIMER_REAL, &(const struct itimerval){ 0 }, NULL);
+}
+
 struct running {
 	struct loop *loop;
 	struct agent *agent;
@@ -102,8 +107,9 @@ static int run(struct agent_conf *conf)
 		log_error("AGT-PART", "part=loop state=failed reason=\"%s\"", e.msg);
 	else
 		rc = run_agent(&r, conf);
-	loop_free(r.loop);
+	loop_free(r.loop); /* ends the workers */
 	file_keeper_free(conf->files);
+	end_stop_limit();
 	return rc ? 1 : 0;
 }
 

@@ -48,6 +48,7 @@ struct proc_scan {
 	bool incomplete;
 	struct u32_map searched; /* struct searched, by pid */
 	uint64_t searches;
+	_Atomic bool stopped;
 };
 
 /* Parts of paths of mapped files, and the framework that each shows; the first row that matches holds. */
@@ -238,15 +239,18 @@ static bool search_process(const struct proc_scan *s, struct listener_list *f, c
 	free(path);
 	if (!dir)
 		return errno != EACCES && errno != EPERM;
-	while ((entry = readdir(dir))) {
+	while (!s->stopped && (entry = readdir(dir))) {
 		char link[64];
 		struct proc_listener key = { 0 }, *l;
 		ssize_t len = readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1);
 
-		if (len <= 0) { /* the agent may list this folder, but perhaps not read its links */
-			denied |= foreign_is_denied(dirfd(dir));
-			continue;
+		/* The agent may list this folder, but perhaps not read its links: none of them then. */
+		if (len < 0 && (errno == EACCES || errno == EPERM)) {
+			denied = foreign_is_denied(dirfd(dir));
+			break;
 		}
+		if (len <= 0)
+			continue;
 		link[len] = '\0';
 		if (!parse_socket_link(link, &key.inode))
 			continue;
@@ -309,7 +313,7 @@ static void search_processes(struct proc_scan *s, struct listener_list *f, const
 	if (!dir)
 		return;
 	s->searches++;
-	while ((entry = readdir(dir))) {
+	while (!s->stopped && (entry = readdir(dir))) {
 		struct searched *d;
 		int64_t pid, before;
 
@@ -367,6 +371,11 @@ static void find_owners(struct proc_scan *s, struct listener_list *f)
 	for (size_t i = 0; i < f->n; i++)
 		f->v[i].misses = f->v[i].pid ? 0 : f->v[i].misses + 1;
 	free(wanted);
+}
+
+void proc_scan_stop(struct proc_scan *s)
+{
+	s->stopped = true;
 }
 
 int proc_scan_run(struct proc_scan *s, struct err *e)

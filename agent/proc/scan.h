@@ -41,6 +41,9 @@ void proc_scan_free(struct proc_scan *s); /* NULL is fine */
 /* Scans. ERR_IO if there is no list of sockets; the result of the scan before stays. */
 MUST_CHECK int proc_scan_run(struct proc_scan *s, struct err *e);
 
+/* Any thread: a scan that is under way, and later ones, search no more processes. To be called before the end. */
+void proc_scan_stop(struct proc_scan *s);
+
 /* In order of inode; borrowed until the next run. */
 const struct proc_listener *proc_scan_listeners(const struct proc_scan *s, size_t *n);
 

@@ -74,6 +74,7 @@ struct rings {
 	int64_t now_mono_ns;
 	int64_t all_mono_ns; /* earliest time of the next search of all processes */
 	bool all, incomplete;
+	_Atomic bool stopped;
 	size_t n_refused; /* rings that there was no room for, ever */
 	size_t left_out; /* those of the processes as they were last searched */
 	int64_t warned_mono_ns;
@@ -347,17 +348,19 @@ static bool search(struct rings *rs, struct process *p, uint32_t id)
 	if (fds >= 0)
 		dir = fdopendir(fds);
 	p->denied = fds < 0 && (errno == EACCES || errno == EPERM);
-	for (int i = 0; dir && !p->denied && i < DESCRIPTORS_MAX && (entry = readdir(dir)); i++) {
+	for (int i = 0; dir && i < DESCRIPTORS_MAX && !rs->stopped && (entry = readdir(dir)); i++) {
 		int number = isdigit((unsigned char)*entry->d_name)
 				     ? (int)strtol(entry->d_name, NULL, 10)
 				     : -1;
 
 		found |= number >= 0;
-		/* The folder fd/ may be readable although its links are not. */
-		if (number >= 0 && is_ring_link(proc_fd, number))
+		if (number >= 0 && is_ring_link(proc_fd, number)) {
 			add_found(rs, p->pid, proc_fd, number);
-		else if (number >= 0)
+		} else if (number >= 0 && (errno == EACCES || errno == EPERM)) {
+			/* The folder fd/ may be readable although its links are not: none of them is. */
 			p->denied = foreign_is_denied(proc_fd);
+			break;
+		}
 	}
 	if (dir)
 		closedir(dir);
@@ -453,13 +456,18 @@ void rings_look(struct rings *rs, int64_t now_mono_ns, bool all)
 	rs->now_mono_ns = now_mono_ns;
 	rs->all = all && now_mono_ns >= rs->all_mono_ns;
 	rs->looks++;
-	while ((entry = readdir(dir))) {
+	while (!rs->stopped && (entry = readdir(dir))) {
 		if (isdigit((unsigned char)*entry->d_name))
 			look_if_due(rs, (int32_t)strtol(entry->d_name, NULL, 10), entry->d_ino);
 	}
 	closedir(dir);
 	forget_gone(rs);
 	end_look(rs, now_thread_cpu_ns() - begin_cpu_ns);
+}
+
+void rings_stop_looking(struct rings *rs)
+{
+	rs->stopped = true;
 }
 
 /* ---- reading ---- */

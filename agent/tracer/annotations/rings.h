@@ -28,6 +28,9 @@ void rings_free(struct rings *rs); /* NULL is fine */
 /* Searches for rings in the processes whose time has come, or in all unless they were searched lately. */
 void rings_look(struct rings *rs, int64_t now_mono_ns, bool all);
 
+/* Any thread: ends a search that is under way, and makes later ones find nothing. To be called before the end. */
+void rings_stop_looking(struct rings *rs);
+
 /* A ring that process `pid` of user `uid` sent. Takes `fd`. The process may have ended meanwhile. False: there is no room for it. */
 bool rings_add(struct rings *rs, int fd, int32_t pid, uint32_t uid);
 

@@ -502,6 +502,7 @@ static void annotations_free(struct tracer *tracer)
 	datagram_free(t->socket);
 	for (size_t i = 0; i < t->n_sent; i++)
 		close(t->sent[i].fd);
+	rings_stop_looking(t->reader->rings);
 	if (t->reading)
 		t->reader->owner = NULL; /* on_read() frees it */
 	else

@@ -370,7 +370,8 @@ void discover_free(struct discover *d)
 		return;
 	d->dead = true;
 	loop_timer_cancel(d->conf.loop, &d->timer);
-	while (is_searching(d)) /* bounded: each probe has a deadline, and a scan ends by itself */
+	proc_scan_stop(d->scan);
+	while (is_searching(d)) /* bounded: each probe has a deadline */
 		loop_turn(d->conf.loop, 50);
 	while (d->waiters)
 		discover_forget(d, d->waiters->arg);

@@ -149,6 +149,24 @@ static void test_scan_of_this_process(void)
 	proc_scan_free(s);
 }
 
+static void test_stopped_scan(void)
+{
+	struct proc_scan *s = proc_scan_new(fake_proc_make());
+	const struct proc_listener *l;
+	struct err e = { 0 };
+	size_t n;
+
+	put_scan_tree();
+	proc_scan_stop(s);
+	CHECK_OK(proc_scan_run(s, &e), e);
+	l = proc_scan_listeners(s, &n);
+	for (size_t i = 0; i < n; i++)
+		CHECK_EQ(l[i].pid, 0);
+	CHECK(n > 0);
+	proc_scan_free(s);
+	fake_proc_remove();
+}
+
 static void test_scan_without_lists(void)
 {
 	struct proc_scan *s = proc_scan_new("/nonexistent");
@@ -286,6 +304,7 @@ int main(void)
 {
 	test_scan();
 	test_scan_of_this_process();
+	test_stopped_scan();
 	test_scan_without_lists();
 	test_discover();
 	test_owner_only();
