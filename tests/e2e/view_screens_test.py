@@ -185,6 +185,7 @@ def check_odd_losses(c, b, p):
     p.show(imported(c, "odd", "marks", [(f"mark {i}", i * second // 10, 0) for i in range(101)], [("1 marks lost", second, 0), ("7 marks lost", 3 * second, 4 * second)], more))
     for theme in ("dark", "light"):
         b.cdp("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
+        wait_until("the theme", lambda: b.run("return document.documentElement.dataset.theme") == theme)
         s = p.ready()
         rows = {r["label"]: r for r in s["rows"]}
         seen = lambda label, at: p.b.run(f"{PIXELS} return Object.keys(colors(at({p.at(s, at * second)}, {rows[label]['y'] + 3}, 12, 10))).sort()")

@@ -13,6 +13,7 @@ import { showSessions, startSessions } from "./sessions";
 import { startTheme, themeButton } from "./theme";
 import { KEYS } from "./timeline/keys";
 import type { Catalogue } from "./timeline/model";
+import { hide } from "./timeline/panel";
 import { View } from "./timeline/view";
 
 type Page = "home" | "cluster" | "compare" | "viewer";
@@ -25,45 +26,73 @@ let turn = 0; // a new address ends what an older one still waits for
 
 function notice(...children: (Node | string)[]): void { byId("v-notices").replaceChildren(el("p", {}, ...children)); }
 
+/* No session is shown; nothing of the one before stays on the screen. */
+function clearStage(): void {
+  view?.close();
+  view = null;
+  byId<HTMLCanvasElement>("v-canvas").width = 0;
+  for (const id of ["v-tools", "v-notices", "v-time", "v-note", "v-hits"]) byId(id).replaceChildren();
+  hide();
+}
+
+/* Opened `again`, because the aggregator has closed it, a session stays as it is until it is there anew. */
 async function showSession(session: string, query: URLSearchParams, again: boolean): Promise<void> {
   if (shown === session && view && !again) return view.restore(query);
   const mine = ++turn;
-  view?.close();
-  view = null;
+  let old = shown === session ? view : null, isAway = false;
+  const prepared = (w: Waiting | Catalogue): string => `Preparing ${bytes(w.done_bytes)} of ${bytes(w.bytes)}`;
+  if (!old) clearStage();
   shown = session;
   byId("v-name").textContent = session;
   const retry = (): Node => el("button", { className: "link", textContent: "Try again", onclick: () => showSession(session, query, true) }), all = (): Node => el("a", { href: "#/", textContent: "All sessions" });
   const wait = (w: Waiting): boolean => {
     if (turn !== mine) return false;
-    if (view) view.showProgress(w.done_bytes, w.bytes);
-    else if (w.state === "waiting") notice("Another session is being prepared first.");
-    else notice(`Preparing ${bytes(w.done_bytes)} of ${bytes(w.bytes)} `, el("progress", { max: w.bytes || 1, value: w.done_bytes, ariaLabel: "Preparing" }));
+    if (view) {
+      if (old || isAway) view.note(old ? prepared(w) : "");
+      if (!old) view.showProgress(w.done_bytes, w.bytes);
+      isAway = false;
+    } else if (w.state === "waiting") notice("Another session is being prepared first.");
+    else notice(`${prepared(w)} `, el("progress", { max: w.bytes || 1, value: w.done_bytes, ariaLabel: "Preparing" }));
     return true;
   };
   const away = (why: string): boolean => {
     if (turn !== mine) return false;
+    isAway = true;
     if (view) view.note(`${why}; trying again`);
     else notice(`Waiting: ${why}. This page tries again by itself. `, retry(), all());
     return true;
   };
   const take = (doc: Catalogue): boolean => {
     if (turn !== mine) return false;
-    if (view) view.refine(doc);
-    else view = new View(doc, query, () => showSession(session, new URLSearchParams(location.hash.split("?")[1]), true));
+    if (view && !old) {
+      if (isAway) view.note("");
+      isAway = false;
+      view.refine(doc);
+      return true;
+    }
+    if (old && doc.state !== "ready") {
+      old.note(prepared(doc));
+      return true;
+    }
+    if (old?.goOn(doc)) return true;
+    old?.store();
+    old?.close();
+    view = new View(doc, old ? new URLSearchParams(location.hash.split("?")[1]) : query, () => showSession(session, query, true));
+    old = null;
     return true;
   };
   try {
     await openSession(session, { wait, away, take });
   } catch (e) {
     if (turn !== mine) return;
+    clearStage();
     notice(`${(e as Error).message} `, retry(), all());
   }
 }
 
 function leaveSession(): void {
   turn++;
-  view?.close();
-  view = null;
+  clearStage();
   shown = "";
 }
 

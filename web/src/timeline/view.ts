@@ -56,8 +56,9 @@ export class View {
   private doc: EventDoc | null = null; // of the one selected event
   private box: Box | null = null;
   private boxMark: Mark | null = null; // the time of the last box: what m marks and f frames
+  private isOld = false; // it is opened again
 
-  constructor(catalogue: Catalogue, private query: URLSearchParams, private readonly reload: () => void) {
+  constructor(catalogue: Catalogue, private query: URLSearchParams, private readonly openAgain: () => void) {
     const signal = this.off.signal;
     this.model = new Model(catalogue);
     this.base = `sessions/${catalogue.session}/view`;
@@ -106,8 +107,22 @@ export class View {
     this.showStatus(); // the picture is the same
   }
 
+  private reload(): void {
+    if (!this.isOld) this.openAgain();
+    this.isOld = true;
+  }
+
+  /** It was opened again; whether it is the same. */
+  goOn(doc: Catalogue): boolean {
+    if (doc.build !== this.model.doc.build) return false;
+    this.isOld = false;
+    this.note("");
+    return true;
+  }
+
   close(): void {
     this.off.abort();
+    for (const question of this.asking.values()) question.abort(); // the next session has the panel
     this.painter.close();
     this.search.close();
     this.flows.close();
@@ -295,13 +310,14 @@ export class View {
 
   /* ---- questions ---- */
 
-  /* While the session is indexed, its build may be gone by now: the newer one comes with the next catalogue. */
+  /* While the session is indexed, its build may be gone by now: the newer one comes with the next catalogue. An aggregator that has
+     closed a session is asked to open it again. */
   private async send(what: string, query: Record<string, string>, signal: AbortSignal): Promise<Response> {
     for (const end = Date.now() + STALE_MS; ; await new Promise((resolve) => setTimeout(resolve, AGAIN_MS))) {
       const { build, state } = this.model.doc, answer = await sendSignedIn(`${this.base}/${what}?${new URLSearchParams({ build, ...query })}`, { signal });
       if (answer.status !== 409) return answer;
       if (state === "ready" && this.model.doc.build === build) this.reload();
-      if (state === "ready" || Date.now() > end) return answer;
+      if (Date.now() > end) return answer;
     }
   }
 
