@@ -3,6 +3,7 @@
 docs/viewer.md."""
 import csv
 import io
+import re
 
 from lib.browser import Browser
 from lib.cluster import Cluster, main, wait_until
@@ -115,6 +116,8 @@ def check_10(p, want):
     p.b.press("/")
     p.b.press(*"all-reduce")
     wait_until("the matches", lambda: p.b.text("#v-hits") == f"{len(want)} matches")
+    of = p.state()["events"]
+    wait_until("their share", lambda: f"{len(want)} matches among {of:,} events, {100 * len(want) / of:.1f} %" in p.b.text("#v-panel"))
     s = p.ready()
     assert p.box()[1] == top, (p.box(), top)  # how many there are moves nothing
     assert (s["t0"], s["t1"]) == (before["t0"], before["t1"]) and s["find"] == "all-reduce", s
@@ -266,6 +269,23 @@ def check_flame_page(p, v):
     whole = p.b.run("return document.querySelectorAll('.flame .box')[1].title")
     p.b.run("document.querySelectorAll('.flame .box')[1].click()")
     assert p.b.run("return document.activeElement.title") == whole and p.b.run("return document.activeElement.style.width") == "100%"
+    p.b.press("/")
+    p.b.press(*"F[12]_")
+    p.b.run("document.getElementById('v-pattern').click(); document.activeElement.blur()")
+    wait_until("the matches", lambda: "match" in p.b.text("#v-hits"))
+    p.b.press("g")
+    total = own = 0
+    inside = []
+    for parent, name, all_ns, own_ns, _ in want["nodes"]:
+        is_found = re.match("f[12]_", want["names"][name]) is not None
+        total += all_ns if is_found and not (parent >= 0 and inside[parent]) else 0
+        own += own_ns if is_found else 0
+        inside.append(is_found or (parent >= 0 and inside[parent]))
+    words = f"“F[12]_”: {100 * total / want['total_ns']:.1f} %, {100 * own / want['total_ns']:.1f} % its own"
+    wait_until("its share", lambda: words in p.b.text("#v-panel"))
+    assert 0 < own < total < want["total_ns"], (own, total)
+    p.b.run("document.getElementById('v-pattern').click()")
+    p.clear("v-find")
 
 
 def check_13(p):

@@ -28,6 +28,9 @@ export function exact(ps: bigint): string {
 
 export const count = (n: number): string => n.toLocaleString("en");
 
+/** "12.3 %" */
+export const share = (part: number, whole: number): string => `${(100 * part / Math.max(whole, 1)).toFixed(1)} %`;
+
 export const plural = (n: number, word: string, several = `${word}s`): string => `${count(n)} ${n === 1 ? word : several}`;
 
 /** "5 minutes ago" */

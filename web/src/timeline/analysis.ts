@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a selection adds up to beyond a table: a flame graph, how long the events of a name take, which host is late.
 import { el } from "../dom";
-import { count, plural, span } from "../format";
+import { count, plural, share, span } from "../format";
 import { colorOf } from "./color";
 import { isDark } from "../theme";
+import { matcher, type Wanted } from "./match";
 import type { Model } from "./model";
 import { type Jump, nameOf, show } from "./panel";
 
@@ -23,7 +24,6 @@ const SAMPLED = /^\/host:CPU( samples| python|$| \[)/; // planes with stacks
 const FEW = 200, LANE = 19;
 
 const css = (name: string): string => `#${(colorOf(name, false, isDark()) & 0xffffff).toString(16).padStart(6, "0").replace(/(..)(..)(..)/, "$3$2$1")}`;
-const share = (part: number, whole: number): string => `${(100 * part / Math.max(whole, 1)).toFixed(1)} %`;
 
 /** The tracks of the session that stacks were sampled on, as a question wants them; at most 700. */
 export function sampledTracks(model: Model): string {
@@ -60,7 +60,7 @@ const isInside = (all: Box[], i: number, root: number): boolean => {
 };
 
 /* Boxes are buttons: the keyboard reaches them, and a screen reader reads their shares. */
-function drawFlame(stage: HTMLElement, all: Box[], root: number, find: string): void {
+function drawFlame(stage: HTMLElement, all: Box[], root: number, find: ((name: string) => boolean) | null): void {
   const whole = Math.max(all[root].total, 1), shown: Node[] = [];
   let deepest = 0;
   all.forEach((b, i) => {
@@ -68,7 +68,7 @@ function drawFlame(stage: HTMLElement, all: Box[], root: number, find: string): 
     if (!isCaller && (!isInside(all, i, root) || b.total / whole < 0.001)) return;
     const width = isCaller ? 100 : 100 * b.total / whole, left = isCaller ? 0 : 100 * (b.at - all[root].at) / whole;
     const button = el("button", {
-      className: `box${find && !b.name.toLowerCase().includes(find) ? " pale" : ""}`, textContent: width > 2 ? b.name : "",
+      className: `box${find && !find(b.name) ? " pale" : ""}`, textContent: width > 2 ? b.name : "",
       title: `${b.name}: ${span(b.total * 1000)}, ${share(b.total, all[0].total)}; own ${span(b.own * 1000)}`,
       onclick: () => { drawFlame(stage, all, i, find); (stage.querySelector("[aria-current]") as HTMLElement).focus(); },
     });
@@ -89,12 +89,24 @@ function topTable(doc: FlameDoc): HTMLElement {
     el("tbody", {}, ...doc.top.slice(0, 100).map((t) => el("tr", {}, el("td", { className: "name", textContent: t.name }), bar(t.self_ns), bar(t.total_ns)))));
 }
 
-export function showFlame(doc: FlameDoc, fromPs: number, toPs: number, find: string, close: () => void): void {
-  const stage = el("div", { className: "flame" }), all = boxes(doc), hit = doc.top.filter((t) => find && t.name.toLowerCase().includes(find)).reduce((sum, t) => sum + t.self_ns, 0);
+/* How much of the time is spent in functions that are searched for, and in what they call; a caller counts once with all in it. */
+function found(all: Box[], find: (name: string) => boolean): string {
+  const is = all.map((b, i) => i > 0 && find(b.name)), within: boolean[] = [];
+  let total = 0, own = 0;
+  all.forEach((b, i) => {
+    within.push(i > 0 && (is[b.parent] || within[b.parent]));
+    if (is[i]) own += b.own;
+    if (is[i] && !within[i]) total += b.total;
+  });
+  return `${share(total, all[0].total)}, ${share(own, all[0].total)} its own`;
+}
+
+export function showFlame(doc: FlameDoc, fromPs: number, toPs: number, wanted: Wanted | null, close: () => void): void {
+  const stage = el("div", { className: "flame" }), all = boxes(doc), find = wanted && matcher(wanted);
   const few = doc.stacks < FEW ? `; few stacks: ± ${Math.round(100 / Math.sqrt(Math.max(doc.stacks, 1)))} %` : "";
   drawFlame(stage, all, 0, find);
   show("Flame graph", close,
-    el("p", { textContent: doc.total_ns ? `${span(toPs - fromPs)} of the session, ${span(doc.total_ns * 1000)} of all threads, ${plural(doc.stacks, "stack")}${few}${find ? `; “${find}”: ${share(hit, doc.total_ns)}` : ""}. A click zooms.`
+    el("p", { textContent: doc.total_ns ? `${span(toPs - fromPs)} of the session, ${span(doc.total_ns * 1000)} of all threads, ${plural(doc.stacks, "stack")}${few}${find ? `; “${wanted.text}”: ${found(all, find)}` : ""}. A click zooms.`
       : "No stacks were sampled in this time. The tracers cpu and python sample them." }),
     ...(doc.total_ns ? [el("div", { className: "columns flames" }, stage, topTable(doc))] : []));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is known of what is selected, as text and tables: every number of the picture is here, too.
 import { byId, copy, el } from "../dom";
-import { count, exact, plural, span } from "../format";
+import { count, exact, plural, share, span } from "../format";
 import { graphAddress } from "../viewers";
 import type { Model } from "./model";
 import type { Selected } from "./scene";
@@ -155,7 +155,7 @@ export function showSearch(model: Model, text: string, doc: SearchDoc, jump: () 
   }
   const most = Math.max(1, ...hosts.values());
   show(`“${text}”`, close,
-    el("p", { textContent: doc.matches ? `${plural(doc.matches, "match", "matches")} among ${count(doc.events)} events, ${span(Number(doc.total_ps))} in all ` : `0 of ${count(doc.events)} events have “${text}” in their name` },
+    el("p", { textContent: doc.matches ? `${plural(doc.matches, "match", "matches")} among ${count(doc.events)} events, ${share(doc.matches, doc.events)}, ${span(Number(doc.total_ps))} in all ` : `0 of ${count(doc.events)} events have “${text}” in their name` },
       ...(doc.matches ? [el("button", { className: "plain", textContent: "next (Enter)", onclick: jump })] : [])),
     el("div", { className: "columns" }, sums(doc.names, doc.different - doc.names.length),
       el("table", { className: "pairs" }, el("tbody", {}, ...[...hosts].map(([host, n]) => el("tr", {}, el("th", { scope: "row", textContent: host }),

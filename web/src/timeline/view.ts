@@ -434,7 +434,7 @@ export class View {
     const s = this.scene, of = this.boxMark ?? { fromPs: s.t0, toPs: s.t1 };
     const doc = await this.ask<FlameDoc>("flame", { from_ps: Math.round(of.fromPs), to_ps: Math.round(of.toPs), tracks: sampledTracks(this.model), group: "none" });
     if (!doc) return;
-    showFlame(doc, of.fromPs, of.toPs, this.wanted.toLowerCase(), () => this.closePanel());
+    showFlame(doc, of.fromPs, of.toPs, s.find, () => this.closePanel());
     this.say(`flame graph of ${span(of.toPs - of.fromPs)}, ${plural(doc.stacks, "stack")}`);
     this.resize();
   }
