@@ -40,7 +40,7 @@ static int parse_relative(const char *text, const char *ago, struct instant *out
 
 int instant_parse(const char *text, int64_t now_ns, struct instant *out, struct err *e)
 {
-	time_t seconds = (time_t)(now_ns / NS_PER_S);
+	time_t seconds = (time_t)(now_ns / NS_PER_S), at;
 	struct tm tm;
 	const char *p;
 	int64_t ns;
@@ -61,6 +61,9 @@ int instant_parse(const char *text, int64_t now_ns, struct instant *out, struct 
 	if (!p || strcmp(parse_fraction(p, &ns), "Z"))
 		return fail(text, e);
 	day = tm.tm_mday;
-	out->unix_ns = (int64_t)timegm(&tm) * NS_PER_S + ns; /* makes March 2 of February 30 */
-	return out->unix_ns > 0 && tm.tm_mday == day ? 0 : fail(text, e);
+	at = timegm(&tm); /* makes March 2 of February 30 */
+	if (at <= 0 || at >= INT64_MAX / NS_PER_S || tm.tm_mday != day)
+		return fail(text, e);
+	out->unix_ns = (int64_t)at * NS_PER_S + ns;
+	return 0;
 }
