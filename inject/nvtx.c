@@ -16,7 +16,8 @@
 
 #include "include/tutti/tutti.h"
 
-#define STRINGS_MAX 65536 /* registered domains and strings; further ones have no text */
+#define STRINGS_MAX 65536 /* registered domains and strings; further ones have one text together */
+#define OTHER_NAMES "(other names)" /* as the agent calls those that it has no room for */
 #define NEST_MAX    256 /* ranges of a thread; deeper ones are not recorded */
 #define NOT_TRACKED (-2) /* NVTX_NO_PUSH_POP_TRACKING: the caller is not told the depth */
 
@@ -177,7 +178,7 @@ struct handle {
 
 static uint32_t n_handles;
 static struct handle *handles;
-static struct text no_text;
+static struct text other_names = { sizeof(OTHER_NAMES) - 1, OTHER_NAMES };
 
 static struct text *handle_new(void)
 {
@@ -186,7 +187,7 @@ static struct text *handle_new(void)
 	if (__atomic_fetch_add(&n_handles, 1, __ATOMIC_RELAXED) < STRINGS_MAX)
 		h = (struct handle *)calloc(1, sizeof(*h));
 	if (!h)
-		return &no_text;
+		return &other_names;
 	h->next = __atomic_load_n(&handles, __ATOMIC_RELAXED);
 	while (!__atomic_compare_exchange_n(&handles, &h->next, h, true, __ATOMIC_RELEASE,
 					    __ATOMIC_RELAXED))
@@ -198,7 +199,7 @@ static void *handle_of_ascii(const char *s)
 {
 	struct text *t = handle_new();
 
-	if (t != &no_text)
+	if (t != &other_names)
 		add_ascii(t, s);
 	return t;
 }
@@ -207,7 +208,7 @@ static void *handle_of_wide(const wchar_t *s)
 {
 	struct text *t = handle_new();
 
-	if (t != &no_text)
+	if (t != &other_names)
 		add_wide(t, s);
 	return t;
 }

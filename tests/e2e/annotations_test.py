@@ -205,6 +205,34 @@ def test_programs():
             print("     note: no namespaces here")
 
 
+MANY_NAMES = """
+import nvtx, time
+for i in range(65600):
+    with nvtx.annotate(f"step {i}"):
+        pass
+print("ready", flush=True)
+while True:
+    with nvtx.annotate("late"):
+        time.sleep(0.01)
+"""
+
+
+def test_many_names():
+    """Names beyond those that the library for NVTX keeps have one name together."""
+    if not importlib.util.find_spec("nvtx"):
+        return
+    with Cluster() as c:
+        c.aggregator()
+        c.agent("host-a", "--annotations-look", "200ms")
+        c.wait_hosts(1)
+        p = c.start("burst-names", [sys.executable, "-c", MANY_NAMES], env={
+            "NVTX_INJECTION64_PATH": str(BIN.resolve() / "libtutti_nvtx.so")})
+        wait_until("the program", lambda: "ready" in c.log("burst-names"), 60)
+        _, doc = c.tutti("capture", "--duration", "500ms", "--json", check=0)
+        found = by_name(planes(c, doc)[p.pid])
+        assert len(found["(other names)"]) > 3 and "" not in found, {n: len(v) for n, v in found.items()}
+
+
 def test_agent_is_stopped():
     """A program overwrites what a stopped agent does not read: a window of that time says so."""
     with Cluster() as c:
@@ -230,4 +258,4 @@ def test_agent_is_stopped():
         assert name == f"{tracer['lost']} annotations lost" and start < 0.1e12 and start + duration > 0.99e12, (start, duration)  # all of the second
 
 
-main(test_programs, test_agent_is_stopped)
+main(test_programs, test_many_names, test_agent_is_stopped)
