@@ -225,6 +225,33 @@ def check_compare(p, c, a, b):
     check(100_000_000_000, 400_000_000_000)
 
 
+def check_flame_diff(p, v, w, session, other):
+    """The difference of two flame graphs: each box has both sides' time as the aggregator has it, and how much its share changed."""
+    def shares(view, low, high):
+        tracks = ",".join(f"{f}.{n}" for _, f, plane, n, t in view.tracks if plane == "/host:CPU" and t["name"] == "python3")
+        doc = view.ask("flame", from_ps=low, to_ps=high, tracks=tracks)
+        paths, out = [], collections.Counter()
+        for parent, name, total, _, _ in doc["nodes"]:
+            paths.append((paths[parent] if parent >= 0 else ()) + (doc["names"][name],))
+            out[paths[-1]] += total
+        return {path: total / doc["total_ns"] for path, total in out.items()}
+    a, b = shares(v, 100_000_000_000, 400_000_000_000), shares(w, -(1 << 59), 1 << 59)
+    want = sorted(f"{path[-1]} {100 * (b.get(path, 0) - a.get(path, 0)):.1f}" for path in a.keys() | b.keys() if (a.get(path, 0) + b.get(path, 0)) / 2 >= 0.001)
+    p.b.open("about:blank")
+    p.b.open(f"{p.c.url}/#/compare?a={session}&at=100000000000_400000000000&b={other}&flame=1")
+    wait_until("the boxes", lambda: p.b.run("return document.querySelectorAll('.flame .box').length > 20"))
+    titles = p.b.run("return [...document.querySelectorAll('.flame .box')].slice(1).map(b => b.title)")
+    number = lambda title: float(title.rsplit("; ", 1)[1].removesuffix(" %").replace("−", "-"))
+    got = sorted(f"{t.split(':')[0]} {number(t):.1f}" for t in titles)
+    close = lambda x, y: x.split()[0] == y.split()[0] and abs(float(x.split()[1]) - float(y.split()[1])) < 0.15
+    assert len(got) == len(want) and all(map(close, got, want)), (got, want)
+    assert all("A " in t and "; B " in t for t in titles), titles[:3]
+    p.b.run("document.querySelectorAll('.flame .box')[1].click()")
+    assert p.b.run("return document.activeElement.title") == titles[0] and p.b.run("return document.activeElement.style.width") == "100%"
+    p.b.run("document.getElementById('p-flame').click()")
+    assert not p.b.text(".flame .box") and "flame=1" not in p.b.run("return location.hash")
+
+
 def test_checks():
     need_browser()
     with Cluster() as c:
@@ -239,6 +266,7 @@ def test_checks():
         check_14(p, session)
         check_19(p, v)
         check_compare(p, c, session, other)
+        check_flame_diff(p, v, View(c, other), session, other)
         check_axe(p, session, other)
         p.show(session)
         check_16(p)

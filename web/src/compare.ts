@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two sessions, or two ranges of one, name by name. The address has all of it: sessions a and b, their times at and bt (picoseconds
-// since T0), their tracks an and bn, the filter q and the order.
+// Two sessions, or two ranges of one, name by name, and as a flame graph. The address has all of it: sessions a and b, their times at
+// and bt (picoseconds since T0), their tracks an and bn, the filter q, the order, whether there is a flame graph.
 import { api } from "./api";
 import { byId, copy, el } from "./dom";
 import { bytes, count, plural, span } from "./format";
+import { flameDiff } from "./flame_diff";
 import { openSession, type Waiting } from "./open";
 import { twoNumbers } from "./timeline/address";
+import { type FlameDoc, sampledTracks } from "./timeline/analysis";
 import type { Catalogue } from "./timeline/model";
 import type { SelectionDoc } from "./timeline/panel";
 
@@ -22,7 +24,10 @@ const mean = (r: Row, i: 0 | 1): number => (r.count[i] ? r.total[i] / r.count[i]
 let turn = 0;
 let shownFor = ""; // the address whose sums are on the screen
 let rows: Row[] = [];
-let find = "", order = "diff";
+let find = "", order = "diff", withFlame = false;
+let opened: [Catalogue, Catalogue] | null = null; // of what is on the screen
+let asked: [Catalogue, Catalogue] | null = null; // their flame graphs are under way, or there
+let flames: [FlameDoc, FlameDoc] | null = null;
 
 const sideOf = (q: URLSearchParams, key: string): Side => ({ session: q.get(key) ?? "", range: q.get(`${key}t`) ?? "", tracks: q.get(`${key}n`) ?? "" });
 
@@ -35,6 +40,7 @@ function addressOf(a: Side, b: Side): string {
   }
   if (find) q.set("q", find);
   if (order !== "diff") q.set("sort", order);
+  if (withFlame) q.set("flame", "1");
   return `#/compare?${q}`;
 }
 
@@ -42,7 +48,12 @@ const say = (...children: (Node | string)[]): void => byId("p-note").replaceChil
 
 /* ---- what is asked ---- */
 
-async function sums(side: Side, name: string, mine: number): Promise<SelectionDoc | null> {
+function ask<T>(side: Side, doc: Catalogue, what: string, query: Record<string, string>): Promise<T> {
+  const [from, to] = twoNumbers(side.range) ?? [-(2 ** 59), 2 ** 59];
+  return api(`sessions/${side.session}/view/${what}?${new URLSearchParams({ build: doc.build, from_ps: String(Math.round(from)), to_ps: String(Math.round(to)), ...query })}`);
+}
+
+async function openSide(side: Side, name: string, mine: number): Promise<Catalogue | null> {
   let doc: Catalogue | null = null;
   const tell = (text: string): boolean => {
     if (turn === mine) say(text);
@@ -50,9 +61,15 @@ async function sums(side: Side, name: string, mine: number): Promise<SelectionDo
   };
   const wait = (w: Waiting): boolean => tell(`Preparing ${name}, ${bytes(w.done_bytes)} of ${bytes(w.bytes)}`), away = (why: string): boolean => tell(`Waiting for ${name}: ${why}. This page tries again by itself.`);
   await openSession(side.session, { wait, away, take: (part) => { doc = part; return wait({ state: "building", done_bytes: part.done_bytes, bytes: part.bytes }); } });
-  if (!doc || turn !== mine) return null;
-  const [from, to] = twoNumbers(side.range) ?? [-(2 ** 59), 2 ** 59];
-  return api(`sessions/${side.session}/view/selection?${new URLSearchParams({ build: (doc as Catalogue).build, from_ps: String(Math.round(from)), to_ps: String(Math.round(to)), tracks: side.tracks || "all" })}`);
+  return turn === mine ? doc : null;
+}
+
+async function askFlames(a: Side, b: Side, of: [Catalogue, Catalogue]): Promise<void> {
+  const [docA, docB] = of, one = (side: Side, doc: Catalogue): Promise<FlameDoc> => ask(side, doc, "flame", { tracks: side.tracks || sampledTracks({ doc }), group: "none" });
+  const docs: [FlameDoc, FlameDoc] = [await one(a, docA), await one(b, docB)];
+  if (opened !== of) return;
+  flames = docs;
+  show(a, b);
 }
 
 function join(a: SelectionDoc, b: SelectionDoc): Row[] {
@@ -91,8 +108,15 @@ function csv(list: Row[]): string {
 function show(a: Side, b: Side): void {
   const seen = rows.filter((r) => r.name.toLowerCase().includes(find.toLowerCase()));
   byId("p-result").replaceChildren(el("p", {}, el("button", { className: "link", textContent: "copy as CSV", onclick: () => copy(csv(seen)) }), el("button", { className: "link", textContent: "copy link", onclick: () => copy(location.href) }),
-    el("a", { href: timelineOf(a), textContent: "A as a timeline" }), " ", el("a", { href: timelineOf(b), textContent: "B as a timeline" })), tableOf(seen, a, b));
+    el("a", { href: timelineOf(a), textContent: "A as a timeline" }), " ", el("a", { href: timelineOf(b), textContent: "B as a timeline" }), " ",
+    el("button", { className: "tool", id: "p-flame", textContent: "Flame graph", ariaPressed: String(withFlame), onclick: () => { withFlame = !withFlame; store(a, b); show(a, b); byId("p-flame").focus(); } })),
+    ...(withFlame && flames ? [flameDiff(flames, find)] : []), tableOf(seen, a, b));
+  if (!withFlame || !opened || asked === opened) return;
+  asked = opened;
+  askFlames(a, b, opened).catch((e) => { asked = null; fail(e); });
 }
+
+const fail = (e: Error): void => say(el("span", { className: "bad", textContent: e.message }));
 
 const timelineOf = (s: Side): string => `#/s/${s.session}${s.range ? `?t=${s.range}` : ""}`;
 
@@ -128,23 +152,27 @@ export async function showCompare(q: URLSearchParams): Promise<void> {
   const a = sideOf(q, "a"), b = sideOf(q, "b"), isSame = keyOf(a, b) === shownFor;
   find = q.get("q") ?? "";
   order = ORDERS.find(([id]) => id === q.get("sort"))?.[0] ?? "diff";
+  withFlame = q.get("flame") === "1";
   if (isSame) return show(a, b);
   const mine = ++turn;
   rows = [];
+  opened = asked = flames = null;
   shownFor = "";
   byId("p-result").replaceChildren();
-  showForm(a, b).catch((e) => say(el("span", { className: "bad", textContent: (e as Error).message })));
+  showForm(a, b).catch(fail);
   if (!a.session || !b.session) return say("Choose two sessions, or two ranges of one. Times are seconds since T0; without them all of the session counts.");
   try {
-    const first = await sums(a, "A", mine), second = first && await sums(b, "B", mine);
+    const docA = await openSide(a, "A", mine), first = docA && await ask<SelectionDoc>(a, docA, "selection", { tracks: a.tracks || "all" });
+    const docB = first && await openSide(b, "B", mine), second = docB && await ask<SelectionDoc>(b, docB, "selection", { tracks: b.tracks || "all" });
     if (!first || !second || turn !== mine) return;
+    opened = [docA, docB];
     rows = join(first, second);
     shownFor = keyOf(a, b);
     const cut = [first, second].some((d) => d.different > d.names.length);
     say(`A: ${plural(first.count, "event")}, ${span(Number(first.total_ps))}. B: ${plural(second.count, "event")}, ${span(Number(second.total_ps))}.${cut ? " Only the 1,000 names with the most time of each are compared." : ""}`);
     show(a, b);
   } catch (e) {
-    if (turn === mine) say(el("span", { className: "bad", textContent: (e as Error).message }));
+    if (turn === mine) fail(e as Error);
   }
 }
 

@@ -4,6 +4,7 @@ import { el } from "../dom";
 import { count, plural, share, span } from "../format";
 import { colorOf } from "./color";
 import { isDark } from "../theme";
+import { arrange, type Box, drawFlame } from "./flame";
 import { matcher, type Wanted } from "./match";
 import type { Model } from "./model";
 import { type Jump, nameOf, show } from "./panel";
@@ -21,12 +22,12 @@ export interface DurationsDoc {
 }
 
 const SAMPLED = /^\/host:CPU( samples| python|$| \[)/; // planes with stacks
-const FEW = 200, LANE = 19;
+const FEW = 200;
 
 const css = (name: string): string => `#${(colorOf(name, false, isDark()) & 0xffffff).toString(16).padStart(6, "0").replace(/(..)(..)(..)/, "$3$2$1")}`;
 
 /** The tracks of the session that stacks were sampled on, as a question wants them; at most 700. */
-export function sampledTracks(model: Model): string {
+export function sampledTracks(model: Pick<Model, "doc">): string {
   const out: [number, number][] = [];
   for (const host of model.doc.hosts) for (const f of host.files) for (const p of f.planes) {
     if (SAMPLED.test(p.name)) p.tracks.forEach((t, i) => { if (!t.counter && t.events && t.name !== "Steps") out.push([f.file, p.first_track + i]); });
@@ -36,51 +37,8 @@ export function sampledTracks(model: Model): string {
 
 /* ---- the flame graph ---- */
 
-interface Box { name: string; parent: number; total: number; own: number; depth: number; at: number; children: number[] }
-
-function boxes(doc: FlameDoc): Box[] {
-  const out: Box[] = [{ name: "all", parent: -1, total: doc.total_ns, own: 0, depth: 0, at: 0, children: [] }];
-  for (const [parent, name, total, own] of doc.nodes) {
-    out[parent + 1].children.push(out.length);
-    out.push({ name: doc.names[name], parent: parent + 1, total, own, depth: out[parent + 1].depth + 1, at: 0, children: [] });
-  }
-  for (const b of out) {
-    let at = b.at;
-    for (const i of b.children.sort((x, y) => out[y].total - out[x].total)) {
-      out[i].at = at;
-      at += out[i].total;
-    }
-  }
-  return out;
-}
-
-const isInside = (all: Box[], i: number, root: number): boolean => {
-  for (; i > root; i = all[i].parent) if (all[i].parent === root) return true;
-  return i === root;
-};
-
-/* Boxes are buttons: the keyboard reaches them, and a screen reader reads their shares. */
-function drawFlame(stage: HTMLElement, all: Box[], root: number, find: ((name: string) => boolean) | null): void {
-  const whole = Math.max(all[root].total, 1), shown: Node[] = [];
-  let deepest = 0;
-  all.forEach((b, i) => {
-    const isCaller = isInside(all, root, i) && i !== root;
-    if (!isCaller && (!isInside(all, i, root) || b.total / whole < 0.001)) return;
-    const width = isCaller ? 100 : 100 * b.total / whole, left = isCaller ? 0 : 100 * (b.at - all[root].at) / whole;
-    const button = el("button", {
-      className: `box${find && !find(b.name) ? " pale" : ""}`, textContent: width > 2 ? b.name : "",
-      title: `${b.name}: ${span(b.total * 1000)}, ${share(b.total, all[0].total)}; own ${span(b.own * 1000)}`,
-      onclick: () => { drawFlame(stage, all, i, find); (stage.querySelector("[aria-current]") as HTMLElement).focus(); },
-    });
-    button.setAttribute("aria-label", button.title);
-    if (i === root) button.setAttribute("aria-current", "true");
-    Object.assign(button.style, { left: `${left}%`, width: `${width}%`, top: `${b.depth * LANE}px`, background: i ? css(b.name) : "" });
-    deepest = Math.max(deepest, b.depth);
-    shown.push(button);
-  });
-  stage.style.height = `${(deepest + 1) * LANE}px`;
-  stage.replaceChildren(...shown);
-}
+/** Its nodes as boxes, behind one for all. */
+export const boxesOf = (doc: FlameDoc): Box[] => arrange([{ name: "all", parent: -1, total: doc.total_ns, own: 0 }, ...doc.nodes.map(([parent, name, total, own]) => ({ name: doc.names[name], parent: parent + 1, total, own }))]);
 
 function topTable(doc: FlameDoc): HTMLElement {
   const bar = (ns: number): Node => el("td", { className: "num" }, el("meter", { min: 0, max: Math.max(doc.total_ns, 1), value: ns }), ` ${share(ns, doc.total_ns)}`);
@@ -102,9 +60,9 @@ function found(all: Box[], find: (name: string) => boolean): string {
 }
 
 export function showFlame(doc: FlameDoc, fromPs: number, toPs: number, wanted: Wanted | null, close: () => void): void {
-  const stage = el("div", { className: "flame" }), all = boxes(doc), find = wanted && matcher(wanted);
+  const stage = el("div", { className: "flame" }), all = boxesOf(doc), find = wanted && matcher(wanted);
   const few = doc.stacks < FEW ? `; few stacks: ± ${Math.round(100 / Math.sqrt(Math.max(doc.stacks, 1)))} %` : "";
-  drawFlame(stage, all, 0, find);
+  drawFlame(stage, all, 0, { label: (b) => b.name, title: (b) => `${b.name}: ${span(b.total * 1000)}, ${share(b.total, all[0].total)}; own ${span(b.own * 1000)}`, color: (b) => css(b.name), find });
   show("Flame graph", close,
     el("p", { textContent: doc.total_ns ? `${span(toPs - fromPs)} of the session, ${span(doc.total_ns * 1000)} of all threads, ${plural(doc.stacks, "stack")}${few}${find ? `; “${wanted.text}”: ${found(all, find)}` : ""}. A click zooms.`
       : "No stacks were sampled in this time. The tracers cpu and python sample them." }),
