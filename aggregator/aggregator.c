@@ -342,6 +342,13 @@ static void carry_on(void *arg, void *left_taken)
 	capture_left_free(left_taken);
 }
 
+static void note_settled(void *arg, const char *session)
+{
+	const struct aggregator *agg = arg;
+
+	quotas_settled(agg->quotas, session);
+}
+
 /* Before there is a loop that turns. */
 static void carry_on_all(struct aggregator *agg)
 {
@@ -357,7 +364,9 @@ static void carry_on_all(struct aggregator *agg)
 /* What a leader does without being asked. */
 static int begin_work(struct aggregator *agg, struct err *e)
 {
-	const struct session_heir heir = { .read = read_left, .take = carry_on, .arg = agg };
+	const struct session_heir heir = {
+		.read = read_left, .take = carry_on, .settled = note_settled, .arg = agg
+	};
 	int rc;
 
 	session_clock_load(&agg->clock, agg->conf.spool,

@@ -8,6 +8,7 @@
 #include "aggregator/api/api_impl.h"
 #include "aggregator/api/events.h"
 #include "aggregator/retention/quotas.h"
+#include "aggregator/sessions/session_store.h"
 #include "base/mem.h"
 #include "json/json_text.h"
 #include "net/http_server.h"
@@ -36,13 +37,24 @@ static void note_session(struct api *api, const json_t *manifest)
 		   (uint64_t)json_get_int(manifest, "bytes"));
 }
 
+/* What the store has of it is committed or removed later: until then it counts. */
+static void note_failure(const struct call *c)
+{
+	const struct api_env *env = &c->api->env;
+
+	if (session_store_has_left(env->store, c->commits))
+		quotas_doubt(env->quotas, c->commits);
+	else
+		quotas_remove(env->quotas, c->commits);
+}
+
 static void answer(void *arg, const json_t *doc, const struct err *e)
 {
 	struct call *c = arg;
 
 	if (e) {
 		if (c->commits)
-			quotas_remove(c->api->env.quotas, c->commits);
+			note_failure(c);
 		api_answer_err(c->req, e);
 	} else {
 		if (c->commits)

@@ -17,7 +17,7 @@
 #include "json/json_text.h"
 #include "proto/names.h"
 
-#define FIRST_LOOK_NS (NS_PER_S / 5) /* after the start, while the store is not ready */
+#define FIRST_LOOK_NS (NS_PER_S / 5) /* until the store is ready; where one is asked for */
 #define ALL	      UINT32_MAX /* the run of a session that no rule is for */
 
 struct quota {
@@ -44,8 +44,11 @@ struct quotas {
 	size_t n;
 	struct entries stored;
 	json_t *pending; /* session: run, of captures under way; of a retry null */
+	json_t *doubtful; /* an object whose members are the sessions of quotas_doubt() */
 	bool known; /* a look has succeeded */
 	bool changed; /* since the look under way began: its result is out of date */
+	bool looking;
+	bool is_asked; /* a look that begins now or later must succeed soon */
 	bool stopping;
 	struct loop_timer timer;
 };
@@ -94,6 +97,7 @@ int quotas_new(struct quotas **out, const struct quotas_conf *conf, struct err *
 	all->bytes = conf->bytes;
 	all->sessions = conf->sessions;
 	q->pending = json_object();
+	q->doubtful = json_object();
 	for (size_t i = 0; i < conf->runs->n && !rc; i++)
 		rc = add_run(q, conf->runs->items[i], e);
 	if (rc)
@@ -112,6 +116,7 @@ void quotas_free(struct quotas *q)
 	free(q->quotas);
 	free(q->stored.items);
 	json_decref(q->pending);
+	json_decref(q->doubtful);
 	free(q);
 }
 
@@ -314,6 +319,7 @@ struct look {
 	struct quotas *quotas;
 	struct store *store;
 	struct entries found;
+	bool is_asked;
 	int rc;
 	struct err e;
 };
@@ -365,12 +371,15 @@ static void done_look(void *arg)
 	struct look *l = arg;
 	struct quotas *q = l->quotas;
 	bool is_late = q->changed && !q->known; /* it lacks something, but is the first one */
+	bool is_taken = !l->rc && (!q->changed || is_late), is_soon = l->rc || is_late;
 
+	q->looking = false;
 	if (l->rc)
 		log_error("AGG-QUOTA", "action=look reason=\"%s\"", l->e.msg);
-	else if (!q->changed || is_late)
+	if (is_taken)
 		take(q, l);
-	look_in(q, random_pause_ns(l->rc || is_late ? NS_PER_S : q->env.period_ns));
+	q->is_asked = q->is_asked || (l->is_asked && !is_taken);
+	look_in(q, random_pause_ns(is_soon || q->is_asked ? NS_PER_S : q->env.period_ns));
 	free(l->found.items);
 	free(l);
 }
@@ -387,8 +396,25 @@ static void begin_look(void *arg)
 	l = xcalloc(1, sizeof(*l));
 	l->quotas = q;
 	l->store = q->env.store->store;
-	q->changed = false;
+	l->is_asked = q->is_asked;
+	q->is_asked = q->changed = false;
+	q->looking = true;
 	jobs_work(q->env.jobs, run_look, done_look, l);
+}
+
+void quotas_doubt(struct quotas *q, const char *session)
+{
+	if (has_quota(q))
+		json_put_bool(q->doubtful, session, true);
+}
+
+void quotas_settled(struct quotas *q, const char *session)
+{
+	if (json_object_del(q->doubtful, session))
+		return;
+	q->is_asked = true;
+	if (!q->looking)
+		look_in(q, FIRST_LOOK_NS);
 }
 
 void quotas_start(struct quotas *q, const struct quotas_env *env)

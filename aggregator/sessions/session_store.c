@@ -197,6 +197,8 @@ static void done_recovery(void *arg)
 	bool has_listed = !r->session && !r->rc;
 	void *was_read = r->was_read;
 
+	if (r->session && !r->rc && !was_read && s->heir.settled)
+		s->heir.settled(s->heir.arg, r->session);
 	note_recovery(s, r);
 	s->recovering--;
 	if (!s->stopping)

@@ -24,6 +24,8 @@ struct session_heir {
 	/* Makes of it what `take` needs. On a worker: with 10,000 hosts it blocks for a tenth of a second. */
 	void *(*read)(const json_t *recoverable);
 	void (*take)(void *arg, void *read_taken); /* on the loop; also while the store stops */
+	/* A session's end was carried out: it is committed, or gone. On the loop; may be NULL. */
+	void (*settled)(void *arg, const char *session);
 	void *arg;
 };
 
@@ -63,7 +65,7 @@ void session_store_start(struct session_store *s, const struct session_heir *hei
 /* Whether an earlier run left this session, and it is not recovered yet. */
 bool session_store_has_left(const struct session_store *s, const char *session);
 
-/* A deletion of this session was interrupted: it is carried on as after a restart. */
+/* A deletion or an import of this session was interrupted: it is carried on as after a restart. */
 void session_store_take_up(struct session_store *s, const char *session);
 
 /* The session is committed, and files of it may still come: the end in its ledger is carried out again as after a restart,

@@ -363,6 +363,25 @@ def test_quota():
         assert call(c, "POST", f"{bases[1]}/commit")[0] == 200 and len(sessions(c)) == 1
 
 
+def test_quota_when_the_store_fails():
+    """Imports that the store broke off count once they are committed after all, and do not where they are removed."""
+    with Cluster() as c:
+        rules = c.dir / "rules"
+        rules.touch()
+        c.aggregator(f"--store=fault://{rules}!file://{c.store}", "--quota-sessions", "2")
+        used = lambda: c.get("/api/v1/sessions")["quotas"][0]["sessions"]
+        (c.dir / "a.xplane.pb").write_bytes(job())
+        for key, is_committed in (("profiles/*", False), ("tutti/sessions/*", True), ("tutti/index/*", True)):
+            before = len(sessions(c))
+            rules.write_text(f"put {key} fail times=1\n")
+            code, doc = c.tutti("import", c.dir / "a.xplane.pb", "--json")
+            assert code == 1 and "failed by a rule" in doc["error"], doc
+            wait_until("its end", lambda: len(sessions(c)) == before + is_committed and not list((c.store / "tutti/ledger").glob("[!.]*")))
+            wait_until("the use", lambda: used() == before + is_committed)
+        code, doc = c.tutti("import", c.dir / "a.xplane.pb", "--json")
+        assert code == 1 and "2 of 2 sessions" in doc["error"], doc
+
+
 def call(c, method, path, body=None):
     """(status, document) of a call with any body."""
     data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
@@ -407,4 +426,4 @@ def test_protocol():
 
 
 if __name__ == "__main__":
-    main(test_layout, test_files, test_chrome, test_neuron, test_resume, test_quota, test_refused, test_bytes, test_protocol)
+    main(test_layout, test_files, test_chrome, test_neuron, test_resume, test_quota, test_quota_when_the_store_fails, test_refused, test_bytes, test_protocol)

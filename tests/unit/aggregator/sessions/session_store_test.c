@@ -80,7 +80,7 @@ static void bed_new(struct bed *b)
 
 static void bed_start(struct bed *b)
 {
-	const struct session_heir heir = { read_left, take_left, b };
+	const struct session_heir heir = { .read = read_left, .take = take_left, .arg = b };
 	struct err e = { 0 };
 
 	CHECK_OK(session_store_open(&b->store, &b->jobs, b->url, b->at_start, &e), e);
