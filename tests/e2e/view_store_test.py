@@ -57,6 +57,34 @@ def test_page():
 
 
 HIDDEN = "return document.getElementById('v-panel').hidden"
+def test_list():
+    """The list of sessions does not say that there is none while the store does not answer, and what was listed stays."""
+    need_browser()
+    with Cluster() as c:
+        rules, session = faulty(c)
+        rules.write_text("* * fail\n")
+        b = Browser(c, size="1280,900")
+        b.open(f"{c.url}/")
+        wait_until("the state", lambda: "cannot be listed now" in b.text("#sessions") and "fault" in b.text("#sessions"))
+        assert "No session yet" not in b.text("#home") and "0 sessions" not in b.text("#home"), b.text("#home")
+        rules.write_text("")
+        wait_until("the list", lambda: session in b.text("#sessions") and "cannot" not in b.text("#home"))
+        rules.write_text("* * fail\n")
+        b.run("[...document.querySelectorAll('#sessions button')].find(b => b.textContent === 'files').click()")
+        wait_until("why there are no files", lambda: "fault" in b.text("#s-note"))
+        c.kill("host-0")
+        c.kill("aggregator")
+        rules.write_text("")
+        c.start("aggregator", list(c.processes["aggregator"].args))
+        wait_until("the stream", lambda: "live" in b.text("#link"))
+        rules.write_text("list * hang\nget *manifest.json hang\n")
+        b.open(f"{c.url}/#/s/{session}")
+        wait_until("that it takes long", lambda: "does not answer yet" in b.text("#v-notices"))
+        rules.write_text("")
+        wait_until("the timeline", lambda: b.run("return window.tutti?.state() != null"))
+        b.close()
+
+
 PAINTED = "const c = document.getElementById('v-canvas'); return c.width ? new Set(c.getContext('2d').getImageData(0, 0, c.width, c.height).data).size : 0"
 
 
@@ -126,4 +154,4 @@ def test_closed_by_others():
         b.close()
 
 
-main(test_answers, test_page, test_open_page, test_closed_by_others)
+main(test_answers, test_page, test_list, test_open_page, test_closed_by_others)

@@ -70,9 +70,17 @@ export async function sendSignedIn(path: string, options?: RequestInit): Promise
   return answer.status === 401 && await signIn() ? send(path, options) : answer;
 }
 
+/** Of what stands in front of the aggregator, too: the same request may be answered later. */
+export const isPassing = (status: number): boolean => status === 429 || (status >= 502 && status <= 504);
+
+/** The answer is an error. */
+export class Refusal extends Error {
+  constructor(readonly status: number, message: string) { super(message); }
+}
+
 export async function bodyOf(answer: Response): Promise<any> {
   const body = await answer.json();
-  if (!answer.ok) throw new Error(body.error || answer.statusText);
+  if (!answer.ok) throw new Refusal(answer.status, body.error || answer.statusText);
   return body;
 }
 

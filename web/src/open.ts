@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opens a session for questions: its indexes may have to be made first.
-import { send } from "./api";
+import { isPassing, send } from "./api";
 import type { Catalogue } from "./timeline/model";
 
 export interface Waiting { state: "waiting" | "building"; done_bytes: number; bytes: number }
@@ -16,9 +16,6 @@ const AGAIN_MS = 200, AWAY_MS = 2000, SLOW_MS = 3000;
 const NO_ANSWER = "The aggregator does not answer";
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-
-/* Of what stands in front of the aggregator, too. */
-const isPassing = (status: number): boolean => status === 429 || (status >= 502 && status <= 504);
 
 /** Asks until all of it is indexed. Throws what is wrong with the session. */
 export async function openSession(session: string, on: Opening): Promise<void> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first page: what was captured, what is being captured, and what becomes of it.
-import { api, fileUrl, send } from "./api";
+import { api, fileUrl, isPassing, Refusal, send } from "./api";
 import { progressText, className } from "./capture/progress";
 import { showProgress } from "./capture/dialog";
 import { byId, copy, el, fill } from "./dom";
@@ -11,12 +11,15 @@ import { type Capture, captures, hasEnded, onLive, type Result } from "./live";
 interface Summary { session: string; run: string; duration_ns: number; hosts: number; complete: number; partial: number; failed: number; bytes: number; pinned?: boolean }
 type State = "all" | "complete" | "partial" | "failed";
 
-const PAGE = 50, CELLS = 64, UNDO_MS = 8000;
+const PAGE = 50, CELLS = 64, UNDO_MS = 8000, AGAIN_MS = 3000;
 const table = byId<HTMLTableElement>("sessions");
 const picked = new Set<string>(); // to be compared: two at most
 const leaving = new Map<string, number>(); // deleted on the screen, not yet in the store: until the timer rings
 let list: Summary[] = [];
 let more = false;
+let isKnown = false; // there was a list
+let failure: Error | null = null; // why there is no newer one
+let again = 0; // a timer; 0 = none
 let state: State = "all";
 
 const stateOf = (s: Summary): State => (s.failed ? "failed" : s.partial ? "partial" : "complete");
@@ -41,6 +44,7 @@ function startOf(id: string): Date {
 }
 
 function say(...children: (Node | string)[]): void { byId("s-note").replaceChildren(...(children.length ? [el("p", {}, ...children)] : [])); }
+const sayWrong = (e: Error): void => say(el("span", { className: "bad", textContent: e.message }));
 
 /* ---- files, deleting ---- */
 
@@ -66,7 +70,7 @@ async function showFiles(id: string, row: HTMLTableRowElement): Promise<void> {
 async function deleteNow(id: string): Promise<void> {
   clearTimeout(leaving.get(id));
   leaving.delete(id);
-  try { await api(`sessions/${id}`, { method: "DELETE" }); say(); } catch (e) { say(el("span", { className: "bad", textContent: (e as Error).message })); }
+  try { await api(`sessions/${id}`, { method: "DELETE" }); say(); } catch (e) { sayWrong(e as Error); }
   load();
 }
 
@@ -109,7 +113,7 @@ function row(s: Summary): HTMLTableRowElement {
     el("td", {}, hostStrip(s), outcome(s)),
     el("td", { className: "num", textContent: time(s.duration_ns) }),
     el("td", { className: "num", textContent: bytes(s.bytes) }),
-    el("td", { className: "verbs" }, verb("files", "Its files, and what hosts say", () => showFiles(s.session, tr)),
+    el("td", { className: "verbs" }, verb("files", "Its files, and what hosts say", () => showFiles(s.session, tr).catch(sayWrong)),
       verb("copy link", "The address of its timeline", () => copy(new URL(address, location.href).href)),
       s.pinned ? el("span", { className: "soft", textContent: "pinned", title: "It stays until it is unpinned: tutti pin --remove" }) : verb("delete", "Del", () => remove(s.session))));
   tr.dataset.session = s.session;
@@ -120,11 +124,12 @@ function row(s: Summary): HTMLTableRowElement {
 function show(): void {
   const want = byId<HTMLInputElement>("s-find").value.trim().toLowerCase(), now = [...captures.values()].filter((c) => !hasEnded(c)).reverse();
   const there = list.filter((s) => !leaving.has(s.session)), seen = there.filter((s) => (state === "all" || stateOf(s) === state) && `${s.run} ${s.session}`.toLowerCase().includes(want));
-  const empty = there.length ? "No session matches." : el("span", {}, "No session yet: ", el("button", { className: "link", textContent: "capture the first one", onclick: () => byId("capture-open").click() }), "or run ", el("code", { textContent: "tutti capture" }));
+  const late = failure === null ? "" : el("span", { className: "bad" }, `The sessions cannot be listed now: ${failure.message}. ${again ? "This page tries again by itself. " : ""}`, el("button", { className: "link", textContent: "Try again", onclick: () => void load() }));
+  const empty = there.length ? "No session matches." : !isKnown ? late : el("span", {}, "No session yet: ", el("button", { className: "link", textContent: "capture the first one", onclick: () => byId("capture-open").click() }), "or run ", el("code", { textContent: "tutti capture" }));
   const focus = document.activeElement as HTMLElement, at = focus.closest<HTMLElement>("#sessions tr"), place = at && [...at.querySelectorAll("a, button, input")].indexOf(focus);
   fill(table, [...now.map(running), ...seen.map(row)], empty);
   if (at?.dataset.session) [...table.tBodies[0].querySelectorAll<HTMLElement>(`[data-session="${at.dataset.session}"] :is(a, button, input)`)][place!]?.focus();
-  byId("s-sum").textContent = `${plural(seen.length, "session")}${more ? " so far" : ""}, ${bytes(seen.reduce((sum, s) => sum + s.bytes, 0))}`;
+  byId("s-sum").replaceChildren(...(isKnown ? [`${plural(seen.length, "session")}${more ? " so far" : ""}, ${bytes(seen.reduce((sum, s) => sum + s.bytes, 0))} `, late] : []));
   byId("s-states").replaceChildren(...(["all", "complete", "partial", "failed"] as State[]).map((kind) => el("button", {
     className: "tool", ariaPressed: String(kind === state), textContent: `${kind} ${count(kind === "all" ? there.length : there.filter((s) => stateOf(s) === kind).length)}`, onclick: () => { state = kind; store(); show(); },
   })));
@@ -143,9 +148,18 @@ function store(): void {
 }
 
 async function load(after = ""): Promise<void> {
-  const doc: { sessions: Summary[] } = await api(`sessions?limit=${PAGE}${after ? `&after=${after}` : ""}`);
-  list = after ? [...list, ...doc.sessions] : doc.sessions;
-  more = doc.sessions.length === PAGE;
+  clearTimeout(again);
+  again = 0;
+  try {
+    const doc: { sessions: Summary[] } = await api(`sessions?limit=${PAGE}${after ? `&after=${after}` : ""}`);
+    list = after ? [...list, ...doc.sessions] : doc.sessions;
+    more = doc.sessions.length === PAGE;
+    isKnown = true;
+    failure = null;
+  } catch (e) {
+    failure = e as Error;
+    if (!(e instanceof Refusal) || isPassing(e.status)) again = window.setTimeout(() => load(after), AGAIN_MS);
+  }
   show();
 }
 
