@@ -346,7 +346,7 @@ static void note_settled(void *arg, const char *session)
 {
 	const struct aggregator *agg = arg;
 
-	quotas_settled(agg->quotas, session);
+	api_note_settled(agg->api, session);
 }
 
 /* Before there is a loop that turns. */

@@ -418,6 +418,14 @@ static void on_removed(void *arg, const char *session)
 	views_forget(api->env.views, session);
 }
 
+void api_note_settled(struct api *api, const char *session)
+{
+	events_send_session(api->events, session, marks_find(api->marks, session));
+	marks_forget(api->marks, session);
+	views_forget(api->env.views, session);
+	quotas_look(api->env.quotas);
+}
+
 struct api *api_new(const struct api_env *env)
 {
 	struct api *api = xcalloc(1, sizeof(*api));

@@ -65,6 +65,9 @@ struct api_env {
 
 struct api *api_new(const struct api_env *env);
 
+/* A session was committed or removed without a request under way. */
+void api_note_settled(struct api *api, const char *session);
+
 void api_begin_stop(struct api *api); /* from now on every request is refused */
 void api_free(struct api *api); /* the HTTP server is gone; NULL is fine */
 

@@ -42,9 +42,7 @@ static void note_failure(const struct call *c)
 {
 	const struct api_env *env = &c->api->env;
 
-	if (session_store_has_left(env->store, c->commits))
-		quotas_doubt(env->quotas, c->commits);
-	else
+	if (!session_store_has_left(env->store, c->commits))
 		quotas_remove(env->quotas, c->commits);
 }
 

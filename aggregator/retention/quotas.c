@@ -44,7 +44,6 @@ struct quotas {
 	size_t n;
 	struct entries stored;
 	json_t *pending; /* session: run, of captures under way; of a retry null */
-	json_t *doubtful; /* an object whose members are the sessions of quotas_doubt() */
 	bool known; /* a look has succeeded */
 	bool changed; /* since the look under way began: its result is out of date */
 	bool looking;
@@ -97,7 +96,6 @@ int quotas_new(struct quotas **out, const struct quotas_conf *conf, struct err *
 	all->bytes = conf->bytes;
 	all->sessions = conf->sessions;
 	q->pending = json_object();
-	q->doubtful = json_object();
 	for (size_t i = 0; i < conf->runs->n && !rc; i++)
 		rc = add_run(q, conf->runs->items[i], e);
 	if (rc)
@@ -116,7 +114,6 @@ void quotas_free(struct quotas *q)
 	free(q->quotas);
 	free(q->stored.items);
 	json_decref(q->pending);
-	json_decref(q->doubtful);
 	free(q);
 }
 
@@ -402,15 +399,9 @@ static void begin_look(void *arg)
 	jobs_work(q->env.jobs, run_look, done_look, l);
 }
 
-void quotas_doubt(struct quotas *q, const char *session)
+void quotas_look(struct quotas *q)
 {
-	if (has_quota(q))
-		json_put_bool(q->doubtful, session, true);
-}
-
-void quotas_settled(struct quotas *q, const char *session)
-{
-	if (json_object_del(q->doubtful, session))
+	if (!has_quota(q))
 		return;
 	q->is_asked = true;
 	if (!q->looking)

@@ -54,9 +54,8 @@ void quotas_note(struct quotas *q, const struct capture *c);
 void quotas_add(struct quotas *q, const char *session, const char *run, uint64_t bytes);
 void quotas_remove(struct quotas *q, const char *session);
 
-/* What becomes of a session that was added is known when it is settled; then there is a look. */
-void quotas_doubt(struct quotas *q, const char *session);
-void quotas_settled(struct quotas *q, const char *session); /* any session */
+/* Looks soon: a session was committed or removed, and it is not known which of the two. */
+void quotas_look(struct quotas *q);
 
 /* What is set and used, as in docs/schema/quota.schema.json, a new array; empty without a quota. */
 json_t *quotas_json(const struct quotas *q);

@@ -190,6 +190,15 @@ static void run_recovery(void *arg)
 	r->found = NULL;
 }
 
+/* What was awaited is committed since then. */
+static void note_settled(struct session_store *s, const char *session)
+{
+	if (has_key(&s->released, session))
+		remove_key(&s->released, session);
+	else if (s->heir.settled && !s->stopping)
+		s->heir.settled(s->heir.arg, session);
+}
+
 static void done_recovery(void *arg)
 {
 	struct recovery *r = arg;
@@ -197,8 +206,8 @@ static void done_recovery(void *arg)
 	bool has_listed = !r->session && !r->rc;
 	void *was_read = r->was_read;
 
-	if (r->session && !r->rc && !was_read && s->heir.settled)
-		s->heir.settled(s->heir.arg, r->session);
+	if (r->session && !r->rc && !was_read)
+		note_settled(s, r->session);
 	note_recovery(s, r);
 	s->recovering--;
 	if (!s->stopping)
@@ -351,6 +360,7 @@ void session_store_release(struct session_store *s, const char *session)
 	if (!has_key(&s->awaited, session))
 		return;
 	remove_key(&s->awaited, session);
+	session_keys_add(&s->released, session, NULL);
 	if (!s->recovering && !s->stopping)
 		schedule_round(s);
 }
@@ -366,6 +376,7 @@ void session_store_close(struct session_store *s)
 {
 	session_keys_release(&s->left);
 	session_keys_release(&s->awaited);
+	session_keys_release(&s->released);
 	store_free(s->store);
 	s->store = NULL;
 }

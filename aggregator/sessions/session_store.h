@@ -24,7 +24,7 @@ struct session_heir {
 	/* Makes of it what `take` needs. On a worker: with 10,000 hosts it blocks for a tenth of a second. */
 	void *(*read)(const json_t *recoverable);
 	void (*take)(void *arg, void *read_taken); /* on the loop; also while the store stops */
-	/* A session's end was carried out: it is committed, or gone. On the loop; may be NULL. */
+	/* The end of a session that was left, or taken up, was carried out: it is committed, or gone. On the loop; may be NULL. */
 	void (*settled)(void *arg, const char *session);
 	void *arg;
 };
@@ -41,6 +41,7 @@ struct session_store {
 	struct session_keys left; /* the sessions of an earlier run that are not recovered yet */
 	struct session_keys
 		awaited; /* of them: those for which session_store_release() is awaited */
+	struct session_keys released; /* those that were awaited, and are not recovered yet */
 	bool listed; /* `left` is known */
 	bool swept; /* `left` is known, and none is left */
 	unsigned int failed_rounds;

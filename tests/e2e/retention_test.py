@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long sessions stay: rules, pins, and deletions of many."""
 import signal
+import urllib.request
 
-from lib.cluster import Cluster, main, wait_until
+from lib.cluster import SLOW, Cluster, main, wait_until
 
 
 def capture(c, run=""):
@@ -110,4 +111,26 @@ def test_quotas():
         assert c.get("/api/v1/sessions")["quotas"][1]["sessions"] == 1
 
 
-main(test_rules, test_delete_many, test_quotas)
+def test_broken_off():
+    """A deletion that the store breaks off is carried on: then pages are told, and the quota has the room."""
+    with Cluster() as c:
+        rules = c.dir / "rules"
+        rules.touch()
+        c.aggregator(f"--store=fault://{rules}!file://{c.store}", "--quota-sessions", "1")
+        c.agent("host-a", "--tracers", "metrics")
+        c.wait_hosts(1)
+        wait_until("the use to be known", lambda: any(line.startswith("tutti_quota_used_sessions 0") for line in c.metrics()))
+        session = capture(c)
+        wait_until("its commit", lambda: not list((c.store / "tutti/ledger").glob("[!.]*")))
+        with urllib.request.urlopen(f"{c.url}/api/v1/events", timeout=20 * SLOW) as stream:
+            rules.write_text("remove tutti/index/* fail times=1\n")
+            assert c.call("DELETE", f"/api/v1/sessions/{session}")[0] == 503
+            while stream.readline().strip() != b"event: sessions":
+                pass
+            assert session in stream.readline().decode()
+        assert not sessions(c)
+        wait_until("room", lambda: c.get("/api/v1/sessions")["quotas"][0]["sessions"] == 0)
+        capture(c)
+
+
+main(test_rules, test_delete_many, test_quotas, test_broken_off)
