@@ -189,7 +189,7 @@ static void end_batch(struct python *py)
 
 void python_when_current(struct python *py, int64_t until_mono_ns, void (*fn)(void *arg), void *arg)
 {
-	/* While there is nobody who makes rounds, what is lost is known up to the last attempt only. */
+	/* While no reader makes rounds, what is lost is known up to the last attempt only. */
 	if (!py->is_busy && py->worker && py->worker->brought->is_lost) {
 		loop_timer_cancel(py->loop, &py->timer);
 		on_due(py);

@@ -299,7 +299,7 @@ def test_killed_reader():
 
 
 def test_no_reader():
-    """Where nobody is left who could start another reader, no window is called whole, however short it is."""
+    """Where no process is left that could start another reader, no window is called whole, however short it is."""
     with Cluster() as c:
         c.aggregator()
         agent(c)

@@ -81,7 +81,7 @@ static void test_own(void)
 }
 
 /* The child says that it is ready, annotates all the time, and is killed: the last records are there. */
-/* The search of a machine with many descriptors takes long; at the agent's end nobody waits for it. */
+/* The search of a machine with many descriptors takes long; the agent's end does not wait for it. */
 static void test_stopped(void)
 {
 	struct rings *rs = rings_new();
