@@ -65,7 +65,7 @@ def test_list():
         rules.write_text("* * fail\n")
         b = Browser(c, size="1280,900")
         b.open(f"{c.url}/")
-        wait_until("the state", lambda: "cannot be listed now" in b.text("#sessions") and "fault" in b.text("#sessions"))
+        wait_until("the state", lambda: "cannot be listed now: the store: list" in b.text("#sessions") and "fault" in b.text("#sessions"))
         assert "No session yet" not in b.text("#home") and "0 sessions" not in b.text("#home"), b.text("#home")
         rules.write_text("")
         wait_until("the list", lambda: session in b.text("#sessions") and "cannot" not in b.text("#home"))

@@ -80,8 +80,9 @@ export class Refusal extends Error {
 
 export async function bodyOf(answer: Response): Promise<any> {
   const body = await answer.json();
-  if (!answer.ok) throw new Refusal(answer.status, body.error || answer.statusText);
-  return body;
+  if (answer.ok) return body;
+  const why: string = body.error || answer.statusText;
+  throw new Refusal(answer.status, body.reason === "store" && !why.includes("the store") ? `the store: ${why}` : why);
 }
 
 export const api = async (path: string, options?: RequestInit): Promise<any> => bodyOf(await sendSignedIn(path, options));
