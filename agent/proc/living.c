@@ -3,7 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdbool.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,24 +20,42 @@ static bool is_alive(uint32_t id)
 	return readlink(path, &exe, sizeof(exe)) >= 0 || (errno != ENOENT && errno != ESRCH);
 }
 
-uint32_t proc_living(uint32_t pid)
+/* A thread that is left beside the first one; 0 if there is none. False if the process is not to be seen. */
+static bool find_other(uint32_t pid, uint32_t *found)
 {
 	struct dirent *entry;
-	uint32_t found = pid;
 	char path[32];
 	DIR *dir;
 
-	if (is_alive(pid))
-		return pid;
+	*found = 0;
 	snprintf(path, sizeof(path), "/proc/%u/task", pid);
 	dir = opendir(path);
-	for (int i = 0; dir && found == pid && i < THREADS_MAX && (entry = readdir(dir)); i++) {
+	for (int i = 0; dir && !*found && i < THREADS_MAX && (entry = readdir(dir)); i++) {
 		uint32_t id = (uint32_t)strtoul(entry->d_name, NULL, 10);
 
 		if (id && id != pid && is_alive(id))
-			found = id;
+			*found = id;
 	}
 	if (dir)
 		closedir(dir);
-	return found;
+	return dir;
+}
+
+uint32_t proc_living(uint32_t pid)
+{
+	uint32_t found;
+
+	if (is_alive(pid))
+		return pid;
+	(void)find_other(pid, &found);
+	return found ? found : pid;
+}
+
+bool proc_has_ended(uint32_t pid)
+{
+	uint32_t found;
+
+	if (kill((pid_t)pid, 0) && errno == ESRCH)
+		return true;
+	return !is_alive(pid) && find_other(pid, &found) && !found;
 }

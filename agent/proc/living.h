@@ -6,10 +6,14 @@
 #ifndef AGENT_PROC_LIVING_H
 #define AGENT_PROC_LIVING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The number of a folder in /proc that has the process's files: `pid`, or the id of a thread that is left; `pid` if there is
  * none. Where that is a process's first thread, as nearly always, it costs one call. */
 uint32_t proc_living(uint32_t pid);
+
+/* Whether a process has ended, also if its parent does not know yet (a zombie). One that is hidden from the agent has not. */
+bool proc_has_ended(uint32_t pid);
 
 #endif

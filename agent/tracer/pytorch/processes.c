@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/proc/living.h"
 #include "agent/tracer/pytorch/dynolog.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -50,7 +51,8 @@ static void drop_gone(struct pytorch_processes *ps)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < ps->n; i++) {
-		if (ps->list[i].asked_mono_ns >= since_ns)
+		if (ps->list[i].asked_mono_ns >= since_ns &&
+		    !proc_has_ended((uint32_t)ps->list[i].pid))
 			ps->list[kept++] = ps->list[i];
 		else
 			close_answer(&ps->list[i]);

@@ -17,7 +17,7 @@
 #define PYTORCH_PROCESSES_MAX 1024
 #define PYTORCH_PER_USER_MAX  256
 #define PYTORCH_GONE_NS \
-	(60 * NS_PER_S) /* a process counts as ended after this long without a request */
+	(60 * NS_PER_S) /* a process does not ask any more after this long without a request */
 #define PYTORCH_RETRY_LISTEN_NS (30 * NS_PER_S) /* while another program has the socket */
 
 struct loop;
@@ -54,7 +54,7 @@ void pytorch_processes_free(struct pytorch_processes *ps); /* NULL is fine */
 /* Why the agent cannot listen at one of the sockets; 0 if it listens at every one that is configured. */
 int pytorch_processes_error(const struct pytorch_processes *ps, struct err *e);
 
-/* Those that asked in the last minute; borrowed until the loop turns. */
+/* Those that asked in the last minute and have not ended; borrowed until the loop turns. */
 const struct pytorch_process *pytorch_processes_list(struct pytorch_processes *ps, size_t *n);
 
 /* Some processes asked in the last minute and are not in the list, which was full. */

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/tracer/pytorch/recording.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/proc/living.h"
 #include "agent/tracer/pytorch/hook.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -266,7 +265,7 @@ static void fetch_run(void *arg)
 	if (f->begins)
 		(void)far_files_begin(ff);
 	if (!f->to) {
-		f->is_gone = kill((pid_t)f->place.pid, 0) && errno == ESRCH;
+		f->is_gone = proc_has_ended((uint32_t)f->place.pid);
 		f->rc = trace_file_look(ff, &f->place, &f->bytes, &f->e);
 		if (f->rc == ERR_NOT_FOUND && (f->is_gone || f->is_last))
 			trace_file_remove(ff, &f->place, true);
@@ -493,6 +492,8 @@ void recording_gather(struct recording *r)
 	} else if (r->state == RECORDING_WAITING && r->was_busy)
 		end(r, REASON_PROFILER_BUSY,
 		    "another recording runs in that process: end it or wait");
+	else if (r->state == RECORDING_WAITING && proc_has_ended((uint32_t)r->place.pid))
+		end(r, REASON_PROFILER_LOST, "the process ended before it was told to record");
 	else if (r->state == RECORDING_WAITING)
 		end(r, REASON_NO_POLL,
 		    "it did not ask since the capture was armed: is it stopped, or does it ask "

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "agent/pods/local_pods.h"
 #include "agent/pods/pod_view.h"
 #include "agent/proc/foreign_file.h"
+#include "agent/proc/living.h"
 #include "agent/tracer/pytorch/hook.h"
 #include "agent/tracer/pytorch/leftovers.h"
 #include "agent/tracer/pytorch/pieces.h"
@@ -171,7 +171,7 @@ static void report_none(struct pytorch_run *pr)
 static bool was_killed(const struct pytorch_run *pr, const struct pieces *p)
 {
 	return hook_get_state(pr->conf.hook_dir, p->inner_pid, p->uid) != HOOK_NONE &&
-	       kill((pid_t)p->pid, 0) && errno == ESRCH;
+	       proc_has_ended((uint32_t)p->pid);
 }
 
 static void finish_pieces(struct pytorch_run *pr, size_t *good, size_t *bad, const char **reason)

@@ -2,6 +2,9 @@
 /* Processes that ask, and until when they are answered. */
 #include "agent/tracer/pytorch/processes.h"
 
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/tracer/pytorch/dynolog.h"
@@ -34,6 +37,28 @@ static void make_request(struct buf *out)
 	buf_add(out, &request, sizeof(request));
 }
 
+/* It ends with this one. */
+static pid_t start_process(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pause();
+		_exit(0);
+	}
+	CHECK(pid > 0);
+	return pid;
+}
+
+/* Its parent does not know yet. */
+static void end_process(pid_t pid)
+{
+	siginfo_t info;
+
+	CHECK(!kill(pid, SIGKILL) && !waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT));
+}
+
 int main(void)
 {
 	struct datagram_from from = { .pid = getpid(), .uid = getuid() };
@@ -41,6 +66,7 @@ int main(void)
 	struct pytorch_processes *ps;
 	struct loop *loop;
 	struct err e;
+	int64_t first;
 	size_t n;
 
 	CHECK_OK(loop_new(&loop, 1, &e), e);
@@ -63,17 +89,24 @@ int main(void)
 	CHECK_EQ(n, 1);
 
 	for (int i = 1; i < PYTORCH_PER_USER_MAX; i++) {
-		from.pid++;
+		from.pid = start_process();
 		CHECK_OK(pytorch_processes_take(ps, request.data, request.len, &from, &reply, &e),
 			 e);
 	}
 	CHECK(!pytorch_processes_left_out(ps));
-	from.pid++;
+	first = from.pid;
+	from.pid = start_process();
 	CHECK_EQ(pytorch_processes_take(ps, request.data, request.len, &from, &reply, &e),
 		 ERR_LIMIT);
 	CHECK(pytorch_processes_left_out(ps));
 	pytorch_processes_list(ps, &n);
 	CHECK_EQ(n, PYTORCH_PER_USER_MAX);
+
+	/* one that has ended is no more of them, and makes room */
+	end_process((pid_t)first);
+	pytorch_processes_list(ps, &n);
+	CHECK_EQ(n, PYTORCH_PER_USER_MAX - 1);
+	CHECK_OK(pytorch_processes_take(ps, request.data, request.len, &from, &reply, &e), e);
 
 	pytorch_processes_free(ps);
 	loop_free(loop);
