@@ -229,4 +229,28 @@ def test_page():
         b.close()
 
 
-main(test_progress, test_damage, test_hostile, test_page)
+def test_restart():
+    """An aggregator that begins anew in the middle, without what it had: the page says so, and no track that it shows goes away."""
+    if not shutil.which("chromedriver") or not shutil.which("chromium"):
+        raise SkipTest("chromium and chromedriver are not installed")
+    with Cluster() as c:
+        c.aggregator()
+        session = import_session(c, 2, 6 * COPIES)
+        b = Browser(c, size="1280,900")
+        b.open(f"{c.url}/#/s/{session}")
+        first = wait_until("the first tracks", lambda: b.run("return window.tutti.state()"))
+        seen = wait_until("further ones", lambda: (s := b.run("return window.tutti.state()"))["events"] > first["events"] and s)
+        assert not seen["complete"], "it was too fast"
+        c.kill("aggregator")
+        wait_until("what is wrong", lambda: "The aggregator does not answer; trying again" in b.text("#v-note"))
+        shutil.rmtree(c.dir / "agg-spool/views")
+        c.aggregator()
+        counts = [seen["events"]]
+        while not (s := b.run("return window.tutti.state()"))["complete"]:
+            counts.append(s["events"])
+        assert counts == sorted(counts) and s["events"] >= counts[-1], counts
+        wait_until("the tiles", lambda: (s := b.run("return window.tutti.state()"))["idle"] and not s["coarse"] and not s["failure"])
+        b.close()
+
+
+main(test_progress, test_damage, test_hostile, test_page, test_restart)

@@ -14,6 +14,9 @@ export interface Host {
 }
 export interface Catalogue { state: "building" | "ready"; done_bytes: number; bytes: number; session: string; build: string; run: string; t0_ns: number; duration_ns: number; warnings: string[]; hosts: Host[] }
 
+/** So many tracks there are by now. */
+export const tracksOf = (doc: Catalogue): number => doc.hosts.flatMap((h) => h.files.flatMap((f) => f.planes)).reduce((sum, p) => sum + p.tracks.length, 0);
+
 export interface Place { file: number; track: number; event: number }
 
 /** Whether the events of a plane are spans without records (docs/format.md). */

@@ -10,7 +10,7 @@ import { type DurationsDoc, type FlameDoc, sampledTracks, showDurations, showFla
 import { Picture } from "./draw";
 import { Flows } from "./flows";
 import { Keys } from "./keys";
-import { type Catalogue, LANE, Model, type Place, type Row } from "./model";
+import { type Catalogue, LANE, Model, type Place, type Row, tracksOf } from "./model";
 import { Mouse } from "./mouse";
 import { Notices } from "./notices";
 import { Painter } from "./painter";
@@ -86,8 +86,10 @@ export class View {
     if (this.model.doc.state === "ready") this.tiles.keepBase(this.model.groups(GROUP), this.model.beginPs, this.model.endPs);
   }
 
-  /** More of the session is indexed: the window stays where it is, or shows the whole of it as before. */
+  /** More of the session is indexed: the window stays where it is, or shows the whole of it as before. An aggregator that began anew
+      catches up first: no track goes away meanwhile. */
   refine(doc: Catalogue): void {
+    if (doc.state !== "ready" && tracksOf(doc) < tracksOf(this.model.doc)) return this.showProgress(doc.done_bytes, doc.bytes);
     const s = this.scene, { beginPs, endPs } = this.model, wasWhole = s.t0 <= beginPs && s.t1 >= endPs;
     this.model.take(doc);
     this.tiles.build = doc.build;
