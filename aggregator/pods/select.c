@@ -328,6 +328,28 @@ static int check_names(struct registry *r, const struct selector *s, struct err 
 	return 0;
 }
 
+/* Who may see only some hosts gets the same answer for a name that no host has and for a host that he may not see. */
+static int check_names_within(const struct pods *p, struct registry *r, const struct selector *s,
+			      const struct spaces *within, struct err *e)
+{
+	struct pods_selection seen;
+	struct err none;
+	size_t at = 0;
+	int rc = 0;
+
+	(void)!pods_select(p, r, "all", within, &seen, &none);
+	for (size_t i = 0; i < s->names.n_exact && !rc; i++) {
+		const char *name = s->names.items[i].text;
+
+		while (at < seen.n_hosts && strcmp(seen.hosts[at]->name, name) < 0)
+			at++;
+		if (at == seen.n_hosts || strcmp(seen.hosts[at]->name, name) != 0)
+			rc = err_set(e, ERR_NOT_FOUND, "no host matches '%s'", name);
+	}
+	pods_selection_release(&seen);
+	return rc;
+}
+
 int pods_select(const struct pods *p, struct registry *r, const char *selector,
 		const struct spaces *within, struct pods_selection *out, struct err *e)
 {
@@ -340,8 +362,9 @@ int pods_select(const struct pods *p, struct registry *r, const char *selector,
 	*out = (struct pods_selection){ 0 };
 	if (!rc)
 		rc = selector_check_work(&parsed, p->table.n + registry_count(r, NULL), e);
-	if (!rc && !s.within) /* which names there are is not said to those who may see only some */
-		rc = check_names(r, &parsed, e);
+	if (!rc && parsed.names.n_exact)
+		rc = s.within ? check_names_within(p, r, &parsed, s.within, e)
+			      : check_names(r, &parsed, e);
 	if (rc)
 		goto out;
 	s.chosen = xcalloc(registry_count(r, NULL) + 1, sizeof(*s.chosen));

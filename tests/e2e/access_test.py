@@ -193,6 +193,9 @@ def test_other_namespace():
         for selector in ("host-blue", "host-bare", "namespace=blue", "!namespace=red", "*-blue"):
             status, doc, _ = ask(c, red, "POST", "/api/v1/captures", {"hosts": selector})
             assert status == 404 and doc["error"] == f"no host matches '{selector}'", (selector, status, doc)
+        for name in ("host-blue", "host-nowhere"):  # no host is left out, and none of others shows that it is there
+            status, doc, _ = ask(c, red, "POST", "/api/v1/captures", {"hosts": f"host-red,{name}"})
+            assert status == 404 and doc["error"] == f"no host matches '{name}'", (name, status, doc)
         link = ask(c, root, "POST", f"/api/v1/sessions/{blue}/links", {})[1]["files"][0]["url"]
         assert ask(c, None, "GET", link)[0] == 200 and ask(c, None, "GET", link[:-1] + "x")[0] == 403, "a link is good by itself"
         text = read_events(c, red, 1)
