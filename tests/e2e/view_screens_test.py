@@ -207,6 +207,8 @@ def check_odd_losses(c, b, p):
     s = p.ready()
     assert len(p.b.run(f"{PIXELS} return Object.keys(colors(at({p.at(s, 6.5 * second)}, {s['rows'][0]['y'] + 3}, 12, 10)))")) > 1
     b.press("p", "Esc")
+    p.until("the host's line", lambda s: s["row"] == key, lambda: b.press("k"))
+    assert "records are missing, open" in b.text("#v-live"), b.text("#v-live")
 
 
 def check_deep(c, b, p):

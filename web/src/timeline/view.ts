@@ -491,7 +491,7 @@ export class View {
 
   private rowText(row: Row): string {
     const open = this.model.isOpen(row.key) ? "open" : "closed", bound = row.host.clock_bound_ns;
-    if (row.kind === "host") return `host ${row.label}, ${row.host.state}${row.host.reason ? `, ${row.host.reason}` : ""}, clock ${bound === null ? "not calibrated" : `within ${span(bound * 1000)}`}, ${open}`;
+    if (row.kind === "host") return `host ${row.label}, ${row.host.state}${row.host.reason ? `, ${row.host.reason}` : ""}, clock ${bound === null ? "not calibrated" : `within ${span(bound * 1000)}`}${row.losses.length ? ", records are missing" : ""}, ${open}`;
     if (row.kind === "plane") return `${row.label} of ${row.host.host}, ${plural(row.plane!.tracks.length, "track")}, ${open}`;
     return `track ${row.label} of ${row.host.host}, ${plural(row.info!.events, row.info!.counter ? "sample" : "event")}${row.info!.counter ? `, ${row.info!.min} to ${row.info!.max}` : ""}`;
   }
