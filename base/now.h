@@ -89,7 +89,8 @@ int64_t now_wall_error_of(int state, const struct timex *t);
 /* "2026_11_21_10_03_59" in UTC; `out` needs 20 bytes. */
 void time_session_name(int64_t unix_ns, char out[20]);
 
-/* The time of such a name, to the second; what follows its 19 characters is not read. 0 if it is no such name. */
+/* The time of such a name, to the second; what follows its 19 characters is not read. 0 if it is no such name, INT64_MAX if it
+ * is of before 1678 or after 2262. */
 int64_t time_of_session_name(const char *name);
 
 /* "2026-11-21T10:03:59.123Z"; `out` needs 25 bytes. */

@@ -41,11 +41,12 @@ void time_iso(int64_t unix_ns, char out[25])
 int64_t time_of_session_name(const char *name)
 {
 	struct tm tm = { 0 };
+	int64_t ns;
 
 	if (sscanf(name, "%4d_%2d_%2d_%2d_%2d_%2d", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
 		   &tm.tm_hour, &tm.tm_min, &tm.tm_sec) != 6)
 		return 0;
 	tm.tm_year -= 1900;
 	tm.tm_mon--;
-	return (int64_t)timegm(&tm) * NS_PER_S;
+	return __builtin_mul_overflow((int64_t)timegm(&tm), NS_PER_S, &ns) ? INT64_MAX : ns;
 }

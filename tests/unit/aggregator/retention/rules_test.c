@@ -291,6 +291,7 @@ static void test_names(void)
 	name_make_session(FIRST_NS, name);
 	CHECK_EQ(time_of_session_name(name), FIRST_NS);
 	CHECK_EQ(time_of_session_name("x"), 0);
+	CHECK_EQ(time_of_session_name("9999_01_01_00_00_00_aaaaaa"), INT64_MAX);
 }
 
 int main(void)
