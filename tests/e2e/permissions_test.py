@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of permissions in docs/tracers.md, row by row: an agent of an ordinary user with those capabilities and no
 others starts, its tracers are in the states of the row, and each one names what is missing. What this machine's settings
-cannot show is left out by name. The log and the folder of profiles are those of root, private."""
+cannot show is left out by name. The log and the folder of profiles are those of root, private.
+
+    permissions_test.py [wakeups]    the rows of agents with --sched-wakeups, which need the machine's first PID namespace, or the others
+"""
 import os
 import pathlib
 import re
@@ -21,6 +24,7 @@ USER = 65500  # a user for each agent: what they lock of perf's memory is counte
 # Mounts tracefs for a command alone, where this machine has not.
 WITH_TRACEFS = ["unshare", "--mount", "sh", "-c", 'mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null; exec "$@"', "sh"]
 WAKEUP = "/sys/kernel/tracing/events/sched/sched_wakeup/format"
+WAKEUPS = sys.argv[1:] == ["wakeups"]
 
 
 def names(text):
@@ -72,6 +76,8 @@ def expected():
     """{host: ({tracer: (state, missing)}, capabilities, flags)}, of what this machine can show."""
     hosts = {}
     for i, (capabilities, states, flags) in enumerate(tables()):
+        if ("--sched-wakeups" in flags) != WAKEUPS:
+            continue
         if subprocess.run(setpriv(i, "true", capabilities=capabilities), capture_output=True).returncode:
             print(f"     skipped: this machine does not grant {' '.join(capabilities)}")
             continue
@@ -140,8 +146,8 @@ def start(c, hosts):
 
 def check_captured(c, hosts):
     """What works is recorded where other tracers lack a permission, and the result names that."""
-    _, doc = c.tutti("capture", "--duration", "100ms", "--tracer", "cpu", "--tracer", "sched", "--tracer", "python", "--tracer", "logs",
-                     "--json")
+    tracers = ("sched",) if WAKEUPS else ("cpu", "sched", "python", "logs")
+    _, doc = c.tutti("capture", "--duration", "100ms", *(f"--tracer={t}" for t in tracers), "--json")
     for host in doc["hosts"]:
         states, *_ = hosts[host["host"]]
         for t in host["tracers"]:
@@ -176,4 +182,16 @@ def test_table():
         assert not differences(c.hosts(), hosts), differences(c.hosts(), hosts)
 
 
-main(test_table)
+def test_own_pids():
+    """In another PID namespace than the machine's first, as this test is in, even root cannot tell who was woken: an agent says so."""
+    if WAKEUPS or os.readlink("/proc/self/ns/pid") == "pid:[4026531836]":
+        return
+    with Cluster() as c:
+        c.aggregator()
+        c.agent("nested", "--tracers", "sched", "--sched-wakeups", prefix=WITH_TRACEFS)
+        c.wait_hosts(1)
+        [state] = c.hosts()["nested"]["tracers"]
+        assert state["state"] == "degraded" and ("hostPID" in state["reason"] or not has_tracefs()), state
+
+
+main(test_table, test_own_pids, own_pids=not WAKEUPS)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/perf/rings.h"
@@ -36,6 +37,9 @@
 /* Records of this long before the window tell which threads wait for a CPU when it begins, unless one has waited
  * for longer. */
 #define HEAD_NS NS_PER_S
+
+/* The inode of a machine's first PID namespace (PROC_PID_INIT_INO of the kernel). */
+#define FIRST_PIDS 0xEFFFFFFC
 
 #define CGROUP_TEXT_BYTES 200
 #define CGROUP_FILE_BYTES 16384
@@ -201,6 +205,18 @@ static void open_rings(struct tracer_sched *t, const char *cgroup)
 	perf_rings_explain(&t->rings, &e, s->reason, sizeof(s->reason));
 }
 
+/* The kernel writes the woken thread's number in the first namespace into the event, not the agent's. */
+static int check_pids(struct err *e)
+{
+	struct stat st;
+
+	if (stat("/proc/self/ns/pid", &st) || st.st_ino == FIRST_PIDS)
+		return 0;
+	return err_set(e, ERR_UNSUPPORTED,
+		       "the agent is in a PID namespace of its own, and the kernel names the threads "
+		       "by their numbers on the host: run it with the host's (hostPID)");
+}
+
 /* The event with which the kernel puts a thread into a run queue: from then on it waits for a CPU. With a cgroup perf
  * would leave out wake-ups by threads of other cgroups. */
 static int add_wakeups(struct tracer_sched *t, const struct sched_conf *conf, struct err *e)
@@ -215,6 +231,8 @@ static int add_wakeups(struct tracer_sched *t, const struct sched_conf *conf, st
 	if (rc)
 		t->state.errno_value = errno;
 	else
+		rc = check_pids(e);
+	if (!rc)
 		rc = perf_rings_add_tracepoint(&t->rings, tp.id, &t->state.errno_value, e);
 	if (!rc)
 		t->woken_at = tp.at;
