@@ -212,9 +212,10 @@ static int check_pids(struct err *e)
 
 	if (stat("/proc/self/ns/pid", &st) || st.st_ino == FIRST_PIDS)
 		return 0;
-	return err_set(e, ERR_UNSUPPORTED,
-		       "the agent is in a PID namespace of its own, and the kernel names the threads "
-		       "by their numbers on the host: run it with the host's (hostPID)");
+	return err_set(
+		e, ERR_UNSUPPORTED,
+		"the agent is in a PID namespace of its own, and the kernel names the threads "
+		"by their numbers on the host: run it with the host's (hostPID)");
 }
 
 /* The event with which the kernel puts a thread into a run queue: from then on it waits for a CPU. With a cgroup perf
