@@ -45,9 +45,7 @@ static int check_file(const struct ingest_file *file, struct err *e)
 
 void fleet_start(struct fleet *f, int64_t lead_ns, int64_t grace_ns)
 {
-	struct rpc_channel_opts opts = { .lane = "test", .max_message_bytes = 64 << 20 };
 	struct err e = { 0 };
-	char target[40];
 
 	*f = (struct fleet){ 0 };
 	snprintf(f->spool, sizeof(f->spool), "%s", temp_dir());
@@ -63,6 +61,19 @@ void fleet_start(struct fleet *f, int64_t lead_ns, int64_t grace_ns)
 	f->agg.patience.lost_ns = 50 * NS_PER_MS;
 	CHECK_OK(aggregator_start(&f->agg, &e), e);
 	CHECK_OK(rpc_new(&f->rpc, f->loop, &e), e);
+	fleet_dial_again(f);
+}
+
+void fleet_dial_again(struct fleet *f)
+{
+	static const char *const lanes[] = { "test", "test, too" };
+	struct rpc_channel_opts opts = { .lane = lanes[f->channel != NULL],
+					 .max_message_bytes = 64 << 20 };
+	struct err e = { 0 };
+	char target[40];
+
+	CHECK(!f->former);
+	f->former = f->channel;
 	snprintf(target, sizeof(target), "127.0.0.1:%d", f->agg.grpc_port);
 	opts.target = target;
 	CHECK_OK(rpc_channel_new(&f->channel, f->rpc, &opts, &e), e);
@@ -95,6 +106,8 @@ static void forget_late(void *arg, const char *session, const char *run)
 void fleet_stop(struct fleet *f)
 {
 	rpc_channel_free(f->channel);
+	if (f->former)
+		rpc_channel_free(f->former);
 	aggregator_stop(&f->agg);
 	rpc_free(f->rpc);
 	loop_free(f->loop);

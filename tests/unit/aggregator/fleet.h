@@ -26,7 +26,7 @@ struct fleet {
 	struct loop *loop;
 	struct aggregator agg;
 	struct rpc *rpc; /* the clients' */
-	struct rpc_channel *channel;
+	struct rpc_channel *channel, *former;
 	char spool[64];
 };
 
@@ -35,6 +35,9 @@ extern bool fleet_checks_files; /* false: any bytes are taken for an XSpace */
 
 void fleet_start(struct fleet *f, int64_t lead_ns, int64_t grace_ns);
 void fleet_stop(struct fleet *f);
+
+/* Agents that dial from now on have another connection: one carries 256 calls. Once. */
+void fleet_dial_again(struct fleet *f);
 
 #define WAIT(f, cond) RUN_UNTIL((f)->loop, cond)
 
