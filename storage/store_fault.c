@@ -361,7 +361,8 @@ static int begin(struct store_fault *s, enum call call, const char *key, int64_t
 	case ACT_FULL:
 		return err_set(e, ERR_FULL, "fault: no space left, by a rule");
 	case ACT_MISSING:
-		return err_set(e, ERR_NOT_FOUND, "fault: not found, by a rule");
+		return call == CALL_LIST ? 0
+					 : err_set(e, ERR_NOT_FOUND, "fault: not found, by a rule");
 	case ACT_DELAY:
 		return delay(s, r.delay_ns, deadline_mono_ns, e);
 	case ACT_HANG:
@@ -420,10 +421,8 @@ static int fault_list(struct store *store, const struct store_list *list, struct
 	enum action after;
 	int rc = begin(s, CALL_LIST, list->prefix, list->deadline_mono_ns, &after, e);
 
-	if (after == ACT_MISSING) {
-		*e = (struct err){ 0 };
+	if (after == ACT_MISSING)
 		return 0;
-	}
 	return rc ? rc : end(s, after, s->inner->ops->list(s->inner, list, e), e);
 }
 

@@ -18,8 +18,8 @@
 #include "proto/reasons.h"
 #include "storage/store.h"
 
-/* After so many hosts whose files the store lacks by their keys, too, its listing holds: a store that has lost all
- * files is not asked 10,000 times. */
+/* After so many hosts whose files are not found by their keys either, no more are asked for: a store that has lost all files is not
+ * asked 10,000 times. */
 #define LACKING_MOST 256
 
 struct listing {

@@ -8,6 +8,9 @@ from lib.cluster import Cluster, main, wait_until
 from lib.view import View
 from lib.viewer import Page, capture, need_browser
 
+HIDDEN = "return document.getElementById('v-panel').hidden"
+PAINTED = "const c = document.getElementById('v-canvas'); return c.width ? new Set(c.getContext('2d').getImageData(0, 0, c.width, c.height).data).size : 0"
+
 
 def faulty(c):
     """A session of one host in a store that fails by rules; returns the rules and the session."""
@@ -56,7 +59,6 @@ def test_page():
         b.close()
 
 
-HIDDEN = "return document.getElementById('v-panel').hidden"
 def test_list():
     """The list of sessions does not say that there is none while the store does not answer, and what was listed stays."""
     need_browser()
@@ -83,9 +85,6 @@ def test_list():
         rules.write_text("")
         wait_until("the timeline", lambda: b.run("return window.tutti?.state() != null"))
         b.close()
-
-
-PAINTED = "const c = document.getElementById('v-canvas'); return c.width ? new Set(c.getContext('2d').getImageData(0, 0, c.width, c.height).data).size : 0"
 
 
 def test_open_page():

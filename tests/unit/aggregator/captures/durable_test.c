@@ -271,7 +271,7 @@ static void test_file_is_gone(void)
 	fleet_stop(&f);
 }
 
-/* Listings come late, or the files are gone: more hosts than the commit asks for one by one before the listing holds. */
+/* Listings come late, or the files are gone: more hosts than may lack files before the commit asks for no more. */
 static void files_are_not_listed(const char *rules, bool are_gone)
 {
 	enum { HOSTS = 300 };
