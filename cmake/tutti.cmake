@@ -17,8 +17,8 @@ if(TUTTI_SANITIZE)
 		-fsanitize=${TUTTI_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
 	target_link_options(tutti_flags INTERFACE -fsanitize=${TUTTI_SANITIZE})
 endif()
-if(TUTTI_SANITIZE STREQUAL thread)
-	# gcc 12 no longer sees through its own instrumentation: the dev preset holds this warning.
+if(NOT TUTTI_SANITIZE MATCHES address)
+	# gcc 12 at -O1, and under its own instrumentation of threads, does not see far enough: the dev preset holds this warning.
 	target_compile_options(tutti_flags INTERFACE -Wno-maybe-uninitialized)
 endif()
 if(TUTTI_FUZZ)

@@ -27,6 +27,7 @@ test_packages=(
 	clang libclang-rt-14-dev	# fuzz targets
 	clang-format-14 universal-ctags git	# tests/lint
 	chromium chromium-driver	# the page in a real browser
+	ccache	# builds of clones share what they compile
 	libssl-dev openssl
 	iproute2	# two machines in network namespaces
 	systemd	# systemd-analyze, for the exposure of units
