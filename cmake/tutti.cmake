@@ -61,67 +61,6 @@ function(program name)
 	set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 endfunction()
 
-# unit_test(folder/name [VIRTUAL|PURE] USES layers... [SRC extra files] [ARGS arguments]): tests/unit/${path}.c,
-# test "unit/${path}". VIRTUAL: in virtual time (tests/lib/virtual_time.h). PURE: no threads, so ThreadSanitizer has nothing to find.
-function(unit_test path)
-	cmake_parse_arguments(T "VIRTUAL;PURE" "" "SRC;USES;PKG;ARGS" ${ARGN})
-	if(T_PURE AND TUTTI_SANITIZE STREQUAL thread)
-		return()
-	endif()
-	string(REPLACE "/" "_" target test_${path})
-	add_executable(${target} ${CMAKE_SOURCE_DIR}/tests/unit/${path}.c ${T_SRC})
-	target_link_libraries(${target} PRIVATE tutti_flags $<$<BOOL:${T_VIRTUAL}>:virtual_time> test_lib ${T_USES})
-	tutti_use(${target} PRIVATE ${T_PKG})
-	add_test(NAME unit/${path} COMMAND ${target} ${T_ARGS})
-	set_tests_properties(unit/${path} PROPERTIES LABELS unit
-		ENVIRONMENT "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/lsan.supp;TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/tsan.supp")
-endfunction()
-
-# fuzz_test(name USES layers...): tests/fuzz/${name}_fuzz.c over its corpus; a libFuzzer
-# program in the fuzz preset, a replay of the corpus as an ordinary test everywhere else.
-function(fuzz_test name)
-	if(TUTTI_SANITIZE STREQUAL thread)	# no threads in there
-		return()
-	endif()
-	cmake_parse_arguments(F "" "" "SRC;USES;PKG" ${ARGN})
-	set(target fuzz_${name})
-	add_executable(${target} ${CMAKE_SOURCE_DIR}/tests/fuzz/${name}_fuzz.c ${F_SRC})
-	target_link_libraries(${target} PRIVATE tutti_flags ${F_USES})
-	tutti_use(${target} PRIVATE ${F_PKG})
-	if(TUTTI_FUZZ)
-		target_link_options(${target} PRIVATE -fsanitize=fuzzer)
-	else()
-		target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz/replay.c)
-	endif()
-	set(corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
-	add_test(NAME fuzz/${name} COMMAND ${target} ${corpus} $<$<BOOL:${TUTTI_FUZZ}>:-runs=0>
-		COMMAND_EXPAND_LISTS)
-	set_tests_properties(fuzz/${name} PROPERTIES LABELS fuzz)
-endfunction()
-
-# e2e_test(name labels [script arguments...]): tests/e2e/<name>_test.py, or <script>_test.py with these arguments, against
-# this build's binaries. Sanitized daemons are given more time before a test gives up waiting.
-function(e2e_test name labels)
-	set(script ${name})
-	if(ARGN)
-		list(POP_FRONT ARGN script)
-	endif()
-	set(slow 2)
-	if(TUTTI_SANITIZE STREQUAL thread)
-		set(slow 4)
-	endif()
-	add_test(NAME e2e/${name}
-		COMMAND ${CMAKE_COMMAND} -E env TUTTI_BIN=${CMAKE_BINARY_DIR}/bin
-			TUTTI_TEST_SLOW=${slow}
-			LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/lsan.supp
-			TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/tsan.supp
-			${CMAKE_SOURCE_DIR}/tests/e2e/python.sh ${CMAKE_SOURCE_DIR}/tests/e2e/${script}_test.py ${ARGN})
-	set_tests_properties(e2e/${name} PROPERTIES LABELS "${labels}" COST 10 SKIP_RETURN_CODE 77)
-	if(jax IN_LIST labels)
-		set_tests_properties(e2e/${name} PROPERTIES COST 20)
-	endif()
-endfunction()
-
 # embed(out.c symbol file): the file's bytes as `const uint8_t symbol[]` and `const size_t symbol_len`.
 function(embed out symbol file)
 	add_custom_command(OUTPUT ${out}

@@ -2,6 +2,10 @@
 add_library(test_lib STATIC ${CMAKE_CURRENT_LIST_DIR}/temp_dir.c ${CMAKE_CURRENT_LIST_DIR}/xspace_text.c)
 target_link_libraries(test_lib PRIVATE tutti_flags)
 
+# The main() of programs that hold many tests.
+add_library(test_main OBJECT ${CMAKE_CURRENT_LIST_DIR}/test_main.c ${CMAKE_SOURCE_DIR}/tests/fuzz/replay.c)
+target_link_libraries(test_main PRIVATE tutti_flags)
+
 # base and net in virtual time, behind their front-door headers. Linked before base and net: the linker then never opens the
 # archive members that have the real ones.
 set(sim_fronts call.c channel.c fiber.c host.c http.c loop.c sched.c udp.c wire.c)

@@ -63,9 +63,9 @@ foreach(stub new old no_driver)	# NVML for machines without any, not sanitized: 
 endforeach()
 unit_test(agent/tracer/nvml/devices_test PURE USES tracer_nvml
 	ARGS $<TARGET_FILE:nvml_stub_new> $<TARGET_FILE:nvml_stub_old> $<TARGET_FILE:nvml_stub_no_driver>)
-if(TARGET test_agent_tracer_nvml_devices_test)
+if(TEST unit/agent/tracer/nvml/devices_test)
 	add_test(NAME unit/agent/tracer/nvml/oracle COMMAND ${CMAKE_SOURCE_DIR}/tests/e2e/python.sh
-		${CMAKE_SOURCE_DIR}/tests/unit/agent/tracer/nvml/oracle.py $<TARGET_FILE:test_agent_tracer_nvml_devices_test>
+		${CMAKE_SOURCE_DIR}/tests/unit/agent/tracer/nvml/oracle.py $<TARGET_FILE:unit_agent_tracer>
 		$<TARGET_FILE_DIR:nvml_stub_new>)
 	set_tests_properties(unit/agent/tracer/nvml/oracle PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 endif()
@@ -106,7 +106,7 @@ unit_test(agent/link/addresses_test PURE USES agent_link PKG jansson zlib)
 unit_test(agent/link/message_clock_test PURE USES agent_link PKG jansson zlib)
 unit_test(agent/local/local_service_test USES agent_local agent_conf PKG jansson SRC ${core_fixture})
 unit_test(agent/local/peer_owner_test PURE USES agent_local)
-unit_test(agent/local/profiler_service_test VIRTUAL USES agent_local)
+unit_test(agent/local/profiler_service_test VIRTUAL ALONE USES agent_local)
 
 # For end-to-end tests: a framework's server that misbehaves as told, and the tracer alone.
 program(fake_profiler SRC ${CMAKE_SOURCE_DIR}/tests/e2e/fake_profiler.c ${fake_profiler}

@@ -17,6 +17,6 @@ fuzz_test(http_query USES net)
 unit_test(net/sigv4_test USES net)
 # The same against botocore, where a Python has it.
 add_test(NAME unit/net/sigv4_botocore
-	COMMAND python3 ${CMAKE_SOURCE_DIR}/tests/unit/net/sigv4_botocore.py $<TARGET_FILE:test_net_sigv4_test>)
+	COMMAND python3 ${CMAKE_SOURCE_DIR}/tests/unit/net/sigv4_botocore.py $<TARGET_FILE:unit_net>)
 set_tests_properties(unit/net/sigv4_botocore PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 fuzz_test(cert USES net)

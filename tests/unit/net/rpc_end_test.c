@@ -49,8 +49,8 @@ static bool run_out_of_time(struct fixture *f, int64_t left_ns)
 static void test_deadline(struct fixture *f)
 {
 	for (int64_t left_ns = 100 * NS_PER_MS; !run_out_of_time(f, left_ns); left_ns *= 2) {
-		fixture_stop(f);
-		fixture_start(f);
+		rpc_fixture_stop(f);
+		rpc_fixture_start(f);
 	}
 }
 
@@ -266,9 +266,9 @@ int main(void)
 	struct fixture f;
 
 	for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {
-		fixture_start(&f);
+		rpc_fixture_start(&f);
 		tests[i](&f);
-		fixture_stop(&f);
+		rpc_fixture_stop(&f);
 	}
 	return 0;
 }

@@ -181,7 +181,7 @@ static void start_server(struct fixture *f)
 	snprintf(f->target, sizeof(f->target), "127.0.0.1:%d", f->port);
 }
 
-void fixture_start(struct fixture *f)
+void rpc_fixture_start(struct fixture *f)
 {
 	struct rpc_channel_opts opts = { .target = f->target, .max_message_bytes = CLIENT_MAX };
 	struct err e;
@@ -195,7 +195,7 @@ void fixture_start(struct fixture *f)
 	CHECK_OK(rpc_channel_new(&f->ch, f->rpc, &opts, &e), e);
 }
 
-void fixture_stop(struct fixture *f)
+void rpc_fixture_stop(struct fixture *f)
 {
 	rpc_channel_free(f->ch);
 	rpc_server_free(f->server);

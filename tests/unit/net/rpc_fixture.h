@@ -60,8 +60,8 @@ struct fixture {
 	bool freed;
 };
 
-void fixture_start(struct fixture *f);
-void fixture_stop(struct fixture *f);
+void rpc_fixture_start(struct fixture *f);
+void rpc_fixture_stop(struct fixture *f);
 
 extern const struct rpc_method fixture_methods[];
 

@@ -390,9 +390,9 @@ int main(void)
 	struct fixture f;
 
 	for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {
-		fixture_start(&f);
+		rpc_fixture_start(&f);
 		tests[i](&f);
-		fixture_stop(&f);
+		rpc_fixture_stop(&f);
 	}
 	return 0;
 }

@@ -188,9 +188,9 @@ int main(void)
 	test_code_names();
 	test_lock_checks_are_off();
 	for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {
-		fixture_start(&f);
+		rpc_fixture_start(&f);
 		tests[i](&f);
-		fixture_stop(&f);
+		rpc_fixture_stop(&f);
 	}
 	return 0;
 }

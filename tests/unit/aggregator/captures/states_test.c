@@ -14,9 +14,9 @@ struct row {
 };
 
 /* The rows of the table under "| state | event | next |". */
-static size_t read_docs(struct row rows[MAX_ROWS])
+static size_t read_docs(const char *path, struct row rows[MAX_ROWS])
 {
-	FILE *f = fopen(DOCS, "r");
+	FILE *f = fopen(path, "r");
 	char line[400];
 	bool inside = false;
 	size_t n = 0;
@@ -45,10 +45,10 @@ static bool is(const char *cell, const char *word)
 	return !strncmp(cell, word, len) && strspn(cell + len, " ") == strlen(cell + len);
 }
 
-static void test_docs(void)
+static void test_docs(const char *docs)
 {
 	struct row rows[MAX_ROWS];
-	size_t n = read_docs(rows);
+	size_t n = read_docs(docs, rows);
 
 	CHECK_EQ(n, capture_n_transitions);
 	for (size_t i = 0; i < n; i++) {
@@ -86,9 +86,10 @@ static void test_walk(void)
 	CHECK(!capture_on(&c, EVENT_LOST));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	test_docs();
+	CHECK_EQ(argc, 2);
+	test_docs(argv[1]);
 	test_table();
 	test_walk();
 	return 0;

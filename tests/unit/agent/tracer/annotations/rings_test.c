@@ -161,7 +161,8 @@ static void test_exchanged(bool is_old)
 		      3); /* as of subprocess.Popen, until exec */
 		CHECK(write(STDOUT_FILENO, "x", 1) == 1 && read(STDIN_FILENO, &byte, 1) == 1);
 		if (is_old)
-			execl("/proc/self/exe", "rings_test", "child", NULL);
+			execl("/proc/self/exe", "unit", "agent/tracer/annotations/rings_test",
+			      "child", NULL);
 		close(3);
 		_exit(run_child());
 	}
