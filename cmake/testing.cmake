@@ -63,6 +63,25 @@ const struct test_entry test_entries[] = {\n${rows}\t{ 0 },\n};\n" @ONLY)
 	endforeach()
 endfunction()
 
+# test_rooms(test folders... FILES product files USES layers): labels `room:FOLDER`, by which tests/quick.sh finds the tests of a file.
+function(test_rooms test)
+	cmake_parse_arguments(R "" "" "FILES;USES" ${ARGN})
+	set(rooms ${R_UNPARSED_ARGUMENTS})
+	foreach(file ${R_FILES})
+		cmake_path(GET file PARENT_PATH folder)
+		list(APPEND rooms ${folder})
+	endforeach()
+	foreach(layer ${R_USES})
+		get_target_property(folder ${layer} SOURCE_DIR)
+		list(APPEND rooms ${folder})
+	endforeach()
+	list(TRANSFORM rooms REPLACE "^${CMAKE_SOURCE_DIR}/" "")
+	list(FILTER rooms EXCLUDE REGEX "^/|^tests/lib$")
+	list(REMOVE_DUPLICATES rooms)
+	list(TRANSFORM rooms PREPEND "room:")
+	set_property(TEST ${test} APPEND PROPERTY LABELS ${rooms})
+endfunction()
+
 # unit_test(folder/name [VIRTUAL|PURE] USES layers... [SRC extra files] [ARGS arguments] [ALONE] [WRAP symbols]): tests/unit/${path}.c, test
 # "unit/${path}", in the program of its room: agent, agent_tracer, aggregator, or its first folder. VIRTUAL: in virtual time
 # (tests/lib/virtual_time.h). PURE: no threads, so ThreadSanitizer has nothing to find. ALONE: a program of its own, because the test
@@ -93,6 +112,10 @@ function(unit_test path)
 	endforeach()
 	add_test(NAME unit/${path} COMMAND ${program} ${path} ${T_ARGS})
 	set_tests_properties(unit/${path} PROPERTIES LABELS unit ENVIRONMENT "${test_suppressions}")
+	cmake_path(GET path PARENT_PATH folder)
+	list(GET T_USES 0 layer)
+	list(FILTER T_ARGS INCLUDE REGEX "^${CMAKE_SOURCE_DIR}")
+	test_rooms(unit/${path} ${folder} FILES ${T_SRC} ${T_ARGS} USES ${layer})
 endfunction()
 
 # fuzz_test(name USES layers...): tests/fuzz/${name}_fuzz.c over its corpus; a libFuzzer program in the fuzz preset, a replay of the
@@ -116,6 +139,8 @@ function(fuzz_test name)
 		add_test(NAME fuzz/${name} COMMAND fuzz_corpora fuzz/${name} ${corpus})
 	endif()
 	set_tests_properties(fuzz/${name} PROPERTIES LABELS fuzz)
+	list(GET F_USES 0 layer)
+	test_rooms(fuzz/${name} FILES ${F_SRC} USES ${layer})
 endfunction()
 
 # e2e_test(name labels [script arguments...]): tests/e2e/<name>_test.py, or <script>_test.py with these arguments, against

@@ -4,12 +4,11 @@
 # Real object stores to test against, all pinned: versitygw (S3), fake-gcs-server (Google Cloud Storage), Azurite (Azure Blob
 # Storage); an OpenID provider; Prometheus; Helm, and kustomize where there is no kubectl; what builds the page, and what checks it (axe-core).
 #
-#   tests/servers.sh install      builds what is missing: minutes of CPU time, the first time
-#   tests/servers.sh start        the same in the background, at the lowest priority
-#   tests/servers.sh wait web     waits for what builds the page, and prints its Node and the folder of its packages
-#   tests/servers.sh wait axe     the same of axe-core, which looks for what keeps people from using the page: its script
-#   tests/servers.sh wait NAME    waits until NAME (versitygw, fake-gcs-server, azurite, kustomize, helm, oidc-provider,
-#                                 prometheus) is there, at most WAIT_S (default 900), and prints the command that runs it
+#   tests/servers.sh install        builds what is missing: minutes of CPU time, the first time
+#   tests/servers.sh command NAME   prints the command that runs NAME (versitygw, fake-gcs-server, azurite, kustomize, helm,
+#                                   oidc-provider, prometheus); fails if it is not installed
+#   tests/servers.sh command web    the Node that builds the page, and the folder of its packages
+#   tests/servers.sh command axe    the script of axe-core, which looks for what keeps people from using the page
 #
 # They are kept outside of the checkout, in TUTTI_SERVERS (default: ~/.cache/tutti-servers), with the Go and the Node that
 # they need; both come as Python packages.
@@ -113,26 +112,18 @@ install)
 	install
 	echo "servers: complete"
 	;;
-start)
-	mkdir -p "$home"
-	setsid nohup nice -n 19 timeout 1800 "$0" install >"$home/log" 2>&1 </dev/null &
-	;;
-wait)
+command)
 	name=${2:?a server}
 	command=$(command_of "$name")
 	declare -A versions=([web]=$web [axe]=$axe [azurite]=$azurite [fake-gcs-server]=$fake_gcs [versitygw]=$versitygw [kustomize]=$kustomize [helm]=$helm [oidc-provider]=$oidc [prometheus]=$prometheus)
-	for ((i = 0; i < ${WAIT_S:-900}; i++)); do
-		is_there "$name" "${versions[$name]}" && { command_of "$name"; exit; }
-		# No run is at it, and it is not there: waiting does not help.
-		[ -e "$home/lock" ] && [ $i -ge 5 ] && flock -n "$home/lock" true && break
-		sleep 1
-	done
-	echo "tests/servers.sh: there is no $name in $home after $i s; run 'tests/servers.sh install'. Its log ends with:" >&2
-	tail -n 5 "$home/log" >&2 || true
-	exit 1
+	is_there "$name" "${versions[$name]}" || {
+		echo "tests/servers.sh: there is no $name of that version in $home; run 'tests/servers.sh install'" >&2
+		exit 1
+	}
+	echo "$command"
 	;;
 *)
-	echo "usage: tests/servers.sh install | start | wait NAME" >&2
+	echo "usage: tests/servers.sh install | command NAME" >&2
 	exit 2
 	;;
 esac

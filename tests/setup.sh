@@ -5,7 +5,7 @@
 #
 #   tests/setup.sh build   what the build and deploy/quickstart.sh need (the default)
 #   tests/setup.sh jax     a Python environment in .venv with JAX, XProf and gRPC (tests/requirements.txt)
-#   tests/setup.sh test    both, and the tools and servers that the tests use
+#   tests/setup.sh test    both, and the tools that the tests use (servers: tests/servers.sh install)
 #   tests/setup.sh ceph    Ceph's S3 gateway, for tests/stores.sh
 #   tests/setup.sh viewers s3fs, for tests/viewers.sh
 #
@@ -30,6 +30,7 @@ test_packages=(
 	ccache	# builds of clones share what they compile
 	libssl-dev openssl
 	iproute2	# two machines in network namespaces
+	stress-ng	# tests/steady.sh
 	systemd	# systemd-analyze, for the exposure of units
 )
 
@@ -67,8 +68,8 @@ install_packages() {
 	mapfile -t packages < <(missing "$@")
 	[ ${#packages[@]} -gt 0 ] || return 0
 	say "Debian packages to install: ${packages[*]}"
-	as_root apt-get update -qq || say "the package lists could not be updated; using the old ones" >&2
-	as_root apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
+	as_root apt-get -o DPkg::Lock::Timeout=300 update -qq || say "the package lists could not be updated; using the old ones" >&2
+	as_root apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
 }
 
 # The list is copied into the environment when all of it is in: that copy says what is there.
@@ -91,7 +92,6 @@ jax)
 	;;
 test)
 	install_packages "${build_packages[@]}" "${jax_packages[@]}" "${test_packages[@]}"
-	"$root/tests/servers.sh" start # builds in the background; its tests wait for it
 	install_python
 	;;
 ceph)

@@ -3,7 +3,7 @@ function(store_test name)
 	add_executable(conform_${name} conform/${name}_test.c conform/store_conform.c)
 	target_link_libraries(conform_${name} PRIVATE tutti_flags test_lib storage base)
 	add_test(NAME conform/${name} COMMAND conform_${name})
-	set_tests_properties(conform/${name} PROPERTIES LABELS unit)
+	set_tests_properties(conform/${name} PROPERTIES LABELS "unit;room:storage")
 endfunction()
 
 store_test(store_file)
@@ -16,12 +16,12 @@ target_link_libraries(conform_store_cloud PRIVATE tutti_flags test_lib storage b
 function(cloud_test name script)
 	add_test(NAME conform/store_${name}
 		COMMAND python3 ${CMAKE_SOURCE_DIR}/tests/conform/${script}.py $<TARGET_FILE:conform_store_cloud> ${ARGN})
-	set_tests_properties(conform/store_${name} PROPERTIES LABELS unit)
+	set_tests_properties(conform/store_${name} PROPERTIES LABELS "unit;room:storage")
 endfunction()
 cloud_test(s3 store_s3)
 set_tests_properties(conform/store_s3 PROPERTIES COST 20)
 cloud_test(s3_keys store_s3_keys)
-# Real ones, which tests/servers.sh may still be building; begun last, so that it need not be waited for.
+# Real ones, of tests/servers.sh.
 if(NOT TUTTI_SANITIZE STREQUAL thread)
 	cloud_test(versitygw store_real versitygw)
 	cloud_test(gcs store_real gcs)
@@ -29,7 +29,7 @@ if(NOT TUTTI_SANITIZE STREQUAL thread)
 	cloud_test(gs_keys store_gs_keys)
 	cloud_test(az_keys store_az_keys)
 	foreach(name versitygw gcs azurite gs_keys az_keys)
-		set_tests_properties(conform/store_${name} PROPERTIES LABELS servers COST 0.001 TIMEOUT 1200)
+		set_tests_properties(conform/store_${name} PROPERTIES LABELS servers)
 	endforeach()
 endif()
 # What tests/stores.sh runs beside the suite.
@@ -42,8 +42,7 @@ fuzz_test(cloud_keys USES storage)
 set(tracer_suite conform/tracer_conform.c ${CMAKE_SOURCE_DIR}/tests/lib/tracer_bed.c)
 function(tracer_test name program)
 	add_test(NAME conform/tracer_${name} COMMAND ${program} ${ARGN})
-	set_tests_properties(conform/tracer_${name} PROPERTIES LABELS unit
-		ENVIRONMENT "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/lsan.supp;TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/tsan.supp")
+	set_tests_properties(conform/tracer_${name} PROPERTIES LABELS unit ENVIRONMENT "${test_suppressions}")
 endfunction()
 
 # Each driver of the build, with flags of the agent where the defaults are not enough for a short test.
@@ -61,6 +60,7 @@ set(tracer_watch_flags --watch=/nonexistent)
 get_property(drivers GLOBAL PROPERTY TRACERS)
 foreach(driver ${drivers})
 	tracer_test(${driver} conform_tracer_driver ${driver} "${tracer_${driver}_flags}")
+	test_rooms(conform/tracer_${driver} agent/tracer/${driver})
 endforeach()
 tracer_test(cpu_unprivileged conform_tracer_driver cpu --cpu-hz=1000 --unprivileged)
 tracer_test(python_unprivileged conform_tracer_driver python --python-hz=200 --unprivileged)
@@ -69,6 +69,7 @@ add_executable(conform_tracer_fakes conform/tracer_fakes_test.c ${tracer_suite}
 	${CMAKE_SOURCE_DIR}/tests/unit/agent/core_fixture.c)
 target_link_libraries(conform_tracer_fakes PRIVATE tutti_flags virtual_time test_lib agent_local agent_conf)
 tracer_test(fakes conform_tracer_fakes)
+test_rooms(conform/tracer_fakes agent/tracer)
 
 # The simulation's needs virtual time, which the thread sanitizer's preset does not have.
 if(NOT TUTTI_SANITIZE STREQUAL thread)

@@ -6,3 +6,6 @@ foreach(check layers fronts circles libraries calls headers format tables licenc
 endforeach()
 add_test(NAME lint/selftest COMMAND ${CMAKE_CURRENT_LIST_DIR}/selftest.sh)
 set_tests_properties(lint/selftest PROPERTIES LABELS lint)
+# Each file has tests of its own, by which tests/quick.sh judges a change of it.
+add_test(NAME lint/rooms COMMAND python3 ${CMAKE_SOURCE_DIR}/tests/lib/rooms.py ${CMAKE_BINARY_DIR} --check)
+set_tests_properties(lint/rooms PROPERTIES LABELS lint)

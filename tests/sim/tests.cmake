@@ -22,7 +22,7 @@ target_link_options(tutti-sim PRIVATE -Wl,--wrap=store_open)
 
 function(sim_test name)
 	add_test(NAME sim/${name} COMMAND tutti-sim ${ARGN})
-	set_tests_properties(sim/${name} PROPERTIES TIMEOUT 900 LABELS sim)
+	set_tests_properties(sim/${name} PROPERTIES LABELS sim)
 endfunction()
 
 # tests/sim/campaign.sh plays many more, and a thousand agents.
