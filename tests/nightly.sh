@@ -22,7 +22,7 @@ prepare() {
 		cmake --preset plain >/dev/null && cmake --build --preset plain | tail -n 1
 }
 
-# draw NAME COUNT ARGUMENT...: plays that many seeds that nobody has played, each for itself; one that fails is kept.
+# draw NAME COUNT ARGUMENT...: plays that many new seeds, each for itself; one that fails is kept.
 draw() {
 	local name=$1 count=$2 seed failed=0
 	shift 2
