@@ -9,7 +9,7 @@ import { openSession, type Waiting } from "./open";
 import { twoNumbers } from "./timeline/address";
 import { type FlameDoc, sampledTracks } from "./timeline/analysis";
 import type { Catalogue } from "./timeline/model";
-import type { SelectionDoc } from "./timeline/panel";
+import type { SelectionDoc } from "./timeline/sums";
 
 interface Side { session: string; range: string; tracks: string }
 interface Row { name: string; count: [number, number]; total: [number, number] }

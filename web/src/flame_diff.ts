@@ -5,10 +5,10 @@ import { share, span } from "./format";
 import { boxesOf, type FlameDoc } from "./timeline/analysis";
 import { arrange, type Box, drawFlame } from "./timeline/flame";
 
-interface Pair { name: string; parent: number; total: number; own: number; ns: [number, number] }
+export interface Pair { name: string; parent: number; total: number; own: number; ns: [number, number] }
 
-/* Boxes with the same callers are one. It is as wide as the mean of both shares: so what a caller has adds up, and nothing vanishes. */
-function paired(docs: [FlameDoc, FlameDoc]): Pair[] {
+/** Boxes with the same callers are one. It is as wide as the mean of both shares: so what a caller has adds up, and nothing vanishes. */
+export function paired(docs: [FlameDoc, FlameDoc]): Pair[] {
   const out: Pair[] = [{ name: "all", parent: -1, total: 0, own: 0, ns: [0, 0] }], known = new Map<string, number>();
   docs.forEach((doc, side) => {
     const places: number[] = [], add = (at: number, b: Box): void => {

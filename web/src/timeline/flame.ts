@@ -31,15 +31,21 @@ const isInside = (all: Box[], i: number, root: number): boolean => {
   return i === root;
 };
 
+/** Which boxes are shown while `root` is as wide as the stage, with those it is called by, and where, in percent. */
+export function placed(all: Box[], root: number): { i: number; left: number; width: number }[] {
+  const whole = all[root].total || 1;
+  return all.flatMap((b, i) => {
+    if (i !== root && isInside(all, root, i)) return [{ i, left: 0, width: 100 }];
+    return isInside(all, i, root) && b.total / whole >= LEAST ? [{ i, left: 100 * (b.at - all[root].at) / whole, width: 100 * b.total / whole }] : [];
+  });
+}
+
 /* Boxes are buttons: the keyboard reaches them, and a screen reader reads their shares. A click zooms. */
 export function drawFlame(stage: HTMLElement, all: Box[], root: number, look: Look): void {
-  const whole = all[root].total || 1, shown: Node[] = [];
+  const shown: Node[] = [];
   let deepest = 0;
-  all.forEach((b, i) => {
-    const isCaller = isInside(all, root, i) && i !== root;
-    if (!isCaller && (!isInside(all, i, root) || b.total / whole < LEAST)) return;
-    const width = isCaller ? 100 : 100 * b.total / whole, left = isCaller ? 0 : 100 * (b.at - all[root].at) / whole;
-    const button = el("button", {
+  placed(all, root).forEach(({ i, left, width }) => {
+    const b = all[i], button = el("button", {
       className: `box${look.find && !look.find(b.name) ? " pale" : ""}`, textContent: width > 2 ? look.label(b, i) : "", title: look.title(b, i),
       onclick: () => { drawFlame(stage, all, i, look); (stage.querySelector("[aria-current]") as HTMLElement).focus(); },
     });

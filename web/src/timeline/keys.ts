@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What keys do to the timeline. W, A, S and D are told by their place, so that other layouts have them under the same fingers.
 import { byId } from "../dom";
-import { TOOLS, type View } from "./view";
+import type { View } from "./view";
+
+export type Tool = "select" | "pan" | "zoom" | "time";
+export const TOOLS: [Tool, string, string, string][] = [["select", "1", "!", "Select"], ["pan", "2", "@", "Pan"], ["zoom", "3", "#", "Zoom"], ["time", "4", "$", "Measure"]];
 
 /** All of them, for people: docs/viewer.md has the same. */
 export const KEYS: [string, string][] = [

@@ -5,6 +5,7 @@ import { count, exact, plural, share, span } from "../format";
 import { graphAddress } from "../viewers";
 import type { Model } from "./model";
 import type { Selected } from "./scene";
+import { changes, csv, type Jump, order, type SelectionDoc, type Sum, sumsOf } from "./sums";
 
 /* Answers of docs/viewer.md. */
 export interface EventDoc {
@@ -13,13 +14,9 @@ export interface EventDoc {
   parents: { event: number; name: string }[];
   flow: { file: number; track: number; event: number; direction: number; start_ps: string }[];
 }
-interface Sum { name: string; count: number; total_ps: string; self_ps?: string; min_ps?: string; max_ps?: string }
-export interface SelectionDoc { count: number; total_ps: string; self_ps: string; different: number; names: Sum[] }
 export interface SearchDoc { events: number; matches: number; total_ps: string; different: number; names: Sum[]; tracks: [number, number, number][] }
 
 const NAME_SHOWN = 400;
-
-export interface Jump { file: number; track: number; event: number }
 
 export function show(title: string, close: () => void, ...children: (Node | string)[]): void {
   const panel = byId("v-panel");
@@ -80,17 +77,6 @@ export function showEvent(model: Model, e: Selected, doc: EventDoc, jump: (to: J
     el("div", { className: "columns" }, pairs(rows), pairs(doc.args.map(([k, v]) => [k, k === "hlo_op" ? el("span", {}, value(v), graphLink(model, at.host.host, doc.args)) : value(v)]))));
 }
 
-/** Which of two events came first, as far as their hosts' clocks can tell. */
-function order(model: Model, a: Selected, b: Selected): string {
-  const [first, second] = a.startPs <= b.startPs ? [a, b] : [b, a], by = second.startPs - first.startPs;
-  const hosts = [first, second].map((e) => model.find(e.file, e.track)!.host);
-  if (hosts[0] === hosts[1]) return `${span(by)} between their starts, on one clock`;
-  if (hosts.some((h) => h.clock_bound_ns === null)) return "not ordered: a host's clock is not calibrated";
-  const bound = hosts.reduce((sum, h) => sum + h.clock_bound_ns! * 1000, 0);
-  return by <= bound ? `not ordered: bounds overlap (${span(by)} apart, ±${span(bound)})`
-    : `${hosts[0].host} began ${span(by)} ±${span(bound)} before ${hosts[1].host}`;
-}
-
 /* Times that no name has, as those of a search, get no column. */
 function sums(list: Sum[], more: number): Node {
   const times: [string, (n: Sum) => string | undefined][] = [["Total", (n) => n.total_ps], ["Self", (n) => n.self_ps], ["Mean", (n) => String(Number(n.total_ps) / n.count)], ["Least", (n) => n.min_ps], ["Largest", (n) => n.max_ps]];
@@ -108,32 +94,16 @@ function sums(list: Sum[], more: number): Node {
   return el("div", {}, table, ...(more > 0 ? [el("p", { className: "soft", textContent: `and ${plural(more, "further name")}` })] : []));
 }
 
-function csv(list: Sum[]): string {
-  const quote = (s: string): string => `"${s.replaceAll("\"", "\"\"")}"`;
-  return ["name,count,total_ps,self_ps,min_ps,max_ps", ...list.map((n) => [quote(n.name), n.count, n.total_ps, n.self_ps ?? "", n.min_ps ?? "", n.max_ps ?? ""].join(","))].join("\n");
-}
-
 export function showSelected(model: Model, list: Selected[], close: () => void): void {
-  const by = new Map<string, Sum & { min: number; max: number; total: number }>();
-  for (const e of list) {
-    const n = by.get(e.name) ?? { name: e.name, count: 0, total_ps: "0", total: 0, min: Infinity, max: 0 };
-    by.set(e.name, { ...n, count: n.count + 1, total: n.total + e.durationPs, min: Math.min(n.min, e.durationPs), max: Math.max(n.max, e.durationPs) });
-  }
-  const names: Sum[] = [...by.values()].map((n) => ({ ...n, total_ps: String(n.total), min_ps: String(n.min), max_ps: String(n.max) }));
   const total = list.reduce((sum, e) => sum + e.durationPs, 0);
-  show(`${plural(list.length, "event")} selected`, close, el("p", { textContent: `${span(total)} in all${list.length === 2 ? `; ${order(model, list[0], list[1])}` : ""}` }), sums(names, 0));
+  show(`${plural(list.length, "event")} selected`, close, el("p", { textContent: `${span(total)} in all${list.length === 2 ? `; ${order(model, list[0], list[1])}` : ""}` }), sums(sumsOf(list), 0));
 }
 
-/* What changed from one box to another, the largest change first. Signs tell more from less, not only colours. */
-function changes(before: SelectionDoc, now: SelectionDoc): HTMLElement {
-  const old = new Map(before.names.map((n) => [n.name, n])), names = new Set([...old.keys(), ...now.names.map((n) => n.name)]);
-  const rows = [...names].map((name) => {
-    const a = old.get(name), b = now.names.find((n) => n.name === name), from = Number(a?.total_ps ?? 0), to = Number(b?.total_ps ?? 0);
-    return { name, from, to, counts: `${count(a?.count ?? 0)} → ${count(b?.count ?? 0)}` };
-  }).sort((x, y) => Math.abs(y.to - y.from) - Math.abs(x.to - x.from));
+/* Signs tell more from less, not only colours. */
+function changesTable(before: SelectionDoc, now: SelectionDoc): HTMLElement {
   return el("table", { className: "sums" }, el("caption", { textContent: "Compared with the box before" }),
     el("thead", {}, el("tr", {}, ...["Name", "Count", "Before", "Now", "Change"].map((t, i) => el("th", { scope: "col", className: i ? "num" : "", textContent: t })))),
-    el("tbody", {}, ...rows.slice(0, 200).map((r) => el("tr", {}, el("td", { className: "name", textContent: r.name }), el("td", { className: "num", textContent: r.counts }),
+    el("tbody", {}, ...changes(before, now).slice(0, 200).map((r) => el("tr", {}, el("td", { className: "name", textContent: r.name }), el("td", { className: "num", textContent: `${count(r.counts[0])} → ${count(r.counts[1])}` }),
       el("td", { className: "num", textContent: span(r.from) }), el("td", { className: "num", textContent: span(r.to) }),
       el("td", { className: `num ${r.to > r.from ? "more" : "less"}`, textContent: `${r.to >= r.from ? "+" : "−"}${span(Math.abs(r.to - r.from))}${r.from ? ` (${r.to >= r.from ? "+" : "−"}${Math.abs(100 * (r.to / r.from - 1)).toFixed(1)} %)` : ""}` })))));
 }
@@ -144,7 +114,7 @@ export function showSelection(doc: SelectionDoc, before: { doc: SelectionDoc; pa
   show(`${plural(doc.count, "event")} in the box`, act.close,
     el("p", { textContent: `${span(Number(doc.total_ps))} in all, ${span(Number(doc.self_ps))} self ` },
       verb("copy as CSV", () => copy(csv(doc.names))), verb("compare the next box with this one", act.compare), verb("flame graph of its time (g)", act.flame)),
-    ...(before ? [changes(before.doc, doc), el("p", {}, el("a", { href: before.page, textContent: "both as a page with an address" }))] : []), sums(doc.names, doc.different - doc.names.length));
+    ...(before ? [changesTable(before.doc, doc), el("p", {}, el("a", { href: before.page, textContent: "both as a page with an address" }))] : []), sums(doc.names, doc.different - doc.names.length));
 }
 
 export function showSearch(model: Model, text: string, doc: SearchDoc, jump: () => void, close: () => void): void {

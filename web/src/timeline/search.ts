@@ -2,7 +2,8 @@
 // Finding events in the whole session: the aggregator counts, lists and steps; the page pales what does not match.
 import { byId } from "../dom";
 import { plural } from "../format";
-import { type Jump, type SearchDoc, showSearch } from "./panel";
+import { type SearchDoc, showSearch } from "./panel";
+import type { Jump } from "./sums";
 import type { View } from "./view";
 
 const TYPING_MS = 120;
