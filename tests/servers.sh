@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Real object stores to test against, all pinned: versitygw (S3), fake-gcs-server (Google Cloud Storage), Azurite (Azure Blob
-# Storage); an OpenID provider; Prometheus; Helm, and kustomize where there is no kubectl; what builds the page, and what checks it (axe-core).
+# Storage); an OpenID provider; Prometheus; Helm, and kustomize where there is no kubectl; what builds and tests the page, and what checks it (axe-core).
 #
 #   tests/servers.sh install        builds what is missing: minutes of CPU time, the first time
 #   tests/servers.sh command NAME   prints the command that runs NAME (versitygw, fake-gcs-server, azurite, kustomize, helm,
 #                                   oidc-provider, prometheus); fails if it is not installed
-#   tests/servers.sh command web    the Node that builds the page, and the folder of its packages
+#   tests/servers.sh command web    the Node that builds and tests the page, and the folder of its packages
 #   tests/servers.sh command axe    the script of axe-core, which looks for what keeps people from using the page
 #
 # They are kept outside of the checkout, in TUTTI_SERVERS (default: ~/.cache/tutti-servers), with the Go and the Node that
@@ -71,13 +71,13 @@ debian_prometheus() {
 	echo "$prometheus" >"$home/prometheus.version"
 }
 
-# What builds the page: the packages of web/package-lock.json.
+# What builds and tests the page: the packages of web/package-lock.json.
 lock_file=$(cd "$(dirname "$0")/../web" && pwd)/package-lock.json
 web=$(sha256sum <"$lock_file" | cut -c1-16)
 
 web_packages() {
 	is_there web "$web" && return
-	echo "servers: installing what builds the page"
+	echo "servers: installing what builds and tests the page"
 	local node
 	node=$(node_folder)
 	mkdir -p "$home/web"

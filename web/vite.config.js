@@ -26,5 +26,7 @@ function oneDocument() {
 export default defineConfig({
   base: "./",
   plugins: [oneDocument()],
+  // Unit tests: no document, no network, and nothing is kept beside the packages, which several checkouts share.
+  test: { include: ["tests/**/*.test.ts"], environment: "node", pool: "threads", isolate: false, cache: false, fsModuleCache: false },
   build: { modulePreload: false, cssCodeSplit: false, target: "es2022", rollupOptions: { output: { format: "iife" } } },
 });

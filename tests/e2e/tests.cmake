@@ -123,4 +123,7 @@ endif()
 e2e_test(quickstart "release")
 # The committed page against its sources.
 add_test(NAME web/built COMMAND ${CMAKE_SOURCE_DIR}/web/built.sh)
-set_tests_properties(web/built PROPERTIES LABELS web)
+# The page's functions, in Node.
+add_test(NAME web/unit COMMAND ${CMAKE_SOURCE_DIR}/web/unit.sh)
+set_tests_properties(web/built web/unit PROPERTIES LABELS web)
+set_tests_properties(web/unit PROPERTIES TIMEOUT 60)
