@@ -21,4 +21,6 @@ test("a pattern", () => {
 
 test("one that only the aggregator understands pales nothing", () => {
   expect(found("(", true, false)).toEqual(names);
+  expect(found("[[:digit:]]$", true, false)).toEqual(names);
+  expect(found("[a[.b.]]", true, true)).toEqual(names);
 });
