@@ -3,7 +3,7 @@
 // What a selector of pods names, the aggregator alone knows.
 import type { Host } from "../live";
 
-const OF_PODS = new Set(["pod", "namespace", "job", "rank"]);
+const RANK = "rank", OF_PODS = new Set(["pod", "namespace", "job", RANK]);
 
 interface Term { key: string; values: string[]; not: boolean }
 
@@ -30,16 +30,26 @@ function matches(pattern: string, text: string): boolean {
   return new RegExp(`^${pattern.replace(/[.+^${}()|[\]\\]/g, "\\$&").replaceAll("*", ".*").replaceAll("?", ".")}$`).test(text);
 }
 
+/* "3" or "0-7" */
+function rangeOf(text: string): [number, number] | null {
+  const range = /^(\d{1,9})(?:-(\d{1,9}))?$/.exec(text), from = Number(range?.[1]), to = Number(range?.[2] ?? range?.[1]);
+  return range && from <= to ? [from, to] : null;
+}
+
+function hasRank(ranges: string[], text: string): boolean {
+  return /^\d+$/.test(text) && ranges.map(rangeOf).some((r) => r && r[0] <= Number(text) && Number(text) <= r[1]);
+}
+
 const isTrue = (t: Term, h: Host): boolean => {
   const value = t.key === "" ? h.host : h.labels?.[t.key] ?? (t.key === "node" ? h.host : undefined);
-  return (value !== undefined && t.values.some((v) => matches(v, value))) !== t.not;
+  return (value !== undefined && (t.key === RANK ? hasRank(t.values, value) : t.values.some((v) => matches(v, value)))) !== t.not;
 };
 
 /** The hosts that match; null if that is not known here: a selector of pods, or one that is not finished. */
 export function selected(text: string, hosts: Host[]): Host[] | null {
   if (text.trim() === "all") return hosts;
   const terms = split(text).map(term);
-  if (terms.some((t) => !t || (OF_PODS.has(t.key) && !hosts.some((h) => h.labels?.[t.key] !== undefined)))) return null;
+  if (terms.some((t) => !t || (t.key === RANK && !t.values.every((v) => rangeOf(v))) || (OF_PODS.has(t.key) && !hosts.some((h) => h.labels?.[t.key] !== undefined)))) return null;
   const known = terms as Term[], names = known.filter((t) => !t.key && !t.not), others = known.filter((t) => t.key || t.not);
   return hosts.filter((h) => (!names.length || names.some((t) => isTrue(t, h))) && others.every((t) => isTrue(t, h)));
 }

@@ -50,6 +50,16 @@ test("a label that is called as a key of pods is a label", () => {
   expect(names("namespace=ml", of)).toBeNull();
 });
 
+test("ranks are numbers, and ranges of them", () => {
+  const of = ["0", "7", "8", "12", "012", "x", ""].map((rank, i) => host(`h${i}`, { rank })).concat(host("none"));
+  expect(names("rank=0-7", of)).toEqual(["h0", "h1"]);
+  expect(names("rank=12", of)).toEqual(["h3", "h4"]);
+  expect(names("rank in (0-7, 12)", of)).toEqual(["h0", "h1", "h3", "h4"]);
+  expect(names("rank notin (0-7,12)", of)).toEqual(["h2", "h5", "h6", "none"]);
+  expect(["rank=", "rank=0-", "rank=7-0", "rank=*", "rank in (1,x)", "rank=1234567890"].map((t) => names(t, of))).toEqual(Array(6).fill(null)); // the aggregator refuses them
+  expect(names("rank=0-7")).toBeNull(); // of pods, where no host has that label
+});
+
 test("the term at the cursor", () => {
   expect(current("tpu-1, zone=a", 3)).toEqual({ from: 0, word: "tpu" });
   expect(current("tpu-1, zone=a", 12)).toEqual({ from: 7, word: "zone=" });
