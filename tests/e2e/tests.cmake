@@ -94,6 +94,7 @@ if(NOT TUTTI_SANITIZE STREQUAL thread)	# all attacks: the release preset; the qu
 endif()
 e2e_test(page "e2e")
 e2e_test(page_login "e2e")
+e2e_test(readme_picture "e2e")
 e2e_test(view "e2e")
 e2e_test(view_progress "e2e")
 e2e_test(view_cancel "e2e")
