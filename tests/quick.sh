@@ -36,7 +36,9 @@ ctest --preset plain -j$((2 * $(nproc))) -R "$names" --output-junit "$report" >b
 grep -qs '<testcase' "$report" || { cat build/quick.log >&2; echo "0 passed, 1 failed"; exit 1; }
 lines=$(python3 tests/lib/report.py "$report" build/quick.log)
 failed=0
-if ! unformatted=$(printf '%s\n' "${files[@]}" | grep -E '\.[ch]$' | xargs -r clang-format-14 --dry-run --Werror 2>&1); then
+c_files=()
+for file in "${files[@]}"; do [[ $file != *.[ch] ]] || c_files+=("$file"); done
+if [ ${#c_files[@]} -gt 0 ] && ! unformatted=$(clang-format-14 --dry-run --Werror "${c_files[@]}" 2>&1); then
 	echo "$unformatted" | head -n 20
 	echo "failed: the format of what was named: clang-format-14 -i FILE"
 	failed=1
