@@ -27,9 +27,22 @@ function(install_program component target section)
 			\"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share/man/man${section}\" COMMAND_ERROR_IS_FATAL ANY)" COMPONENT ${component})
 endfunction()
 
+# install_doc(component package): its licence and changes, where Debian looks for them.
+function(install_doc component package)
+	set(folder "\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share/doc/${package}")
+	install(FILES deploy/debian/copyright CHANGELOG.md DESTINATION share/doc/${package} COMPONENT ${component})
+	install(CODE "
+		message(STATUS \"Installing: ${folder}/changelog.gz\")
+		execute_process(COMMAND gzip -9nc \"${CMAKE_SOURCE_DIR}/deploy/debian/changelog\" OUTPUT_FILE \"${folder}/changelog.gz\"
+			COMMAND_ERROR_IS_FATAL ANY)" COMPONENT ${component})
+endfunction()
+
 install_program(agent tutti-agent 8)
 install_program(aggregator tutti-aggregator 8)
 install_program(cli tutti 1)
+install_doc(agent tutti-agent)
+install_doc(aggregator tutti-aggregator)
+install_doc(cli tutti)
 install(PROGRAMS deploy/slurm/prolog.sh DESTINATION share/tutti/slurm COMPONENT agent)
 foreach(name agent aggregator)
 	install_text(${name} systemd/tutti-${name}.service "\${CMAKE_INSTALL_PREFIX}/lib/systemd/system")

@@ -9,8 +9,8 @@
 #
 # OUT/PROGRAM.tar is an OCI layout that `ctr images import`, podman, skopeo and registries' clients read; OUT/PROGRAM.spdx.json names each
 # file with its Debian package, version and SHA-256. An image holds the programs, the libraries that ldd names for them, the loader,
-# the certificates of authorities and two users: no shell. The same programs and libraries give the same bytes: times, owners
-# and order are fixed.
+# the certificates of authorities, two users and Tutti's licence: no shell. The same programs and libraries give the same bytes: times,
+# owners and order are fixed.
 #
 #   --bin FOLDER     where the programs are [build/release/bin]
 #   --out FOLDER     [build/images]
@@ -61,6 +61,7 @@ lay_out() {
 		[ -e "$root$file" ] || install -D -m 755 "$(realpath "$file")" "$root$file"
 	done <"$work/needed"
 	install -m 644 /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
+	install -D -m 644 "$top/LICENSE" "$root/usr/share/doc/tutti/LICENSE"
 	printf 'root:x:0:0::/:/sbin/nologin\ntutti:x:65532:65532::/var/lib/tutti:/sbin/nologin\n' >"$root/etc/passwd"
 	printf 'root:x:0:\ntutti:x:65532:\n' >"$root/etc/group"
 	printf 'hosts: files dns\n' >"$root/etc/nsswitch.conf"

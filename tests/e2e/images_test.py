@@ -14,7 +14,7 @@ from lib.cluster import BIN, temp_dir
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "deploy/images"
 USERS = {"tutti-agent": "0:0", "tutti-aggregator": "65532:65532", "tutti": "65532:65532"}
-BESIDE = {"etc/ssl/certs/ca-certificates.crt", "etc/passwd", "etc/group", "etc/nsswitch.conf"}
+BESIDE = {"etc/ssl/certs/ca-certificates.crt", "etc/passwd", "etc/group", "etc/nsswitch.conf", "usr/share/doc/tutti/LICENSE"}
 LIMIT = 40 << 20
 
 

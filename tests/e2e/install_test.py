@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `cmake --install` lays out: programs that find each other, units, settings that load, manual pages and completion
 that name what --help names. tests/packages.sh installs the Debian packages that are made of the same."""
+import gzip
 import re
 import shutil
 import subprocess
@@ -29,6 +30,8 @@ def install(root):
     build = BIN.resolve().parent
     for component, expected in FILES.items():
         folder = root / component
+        package = "tutti" if component == "cli" else f"tutti-{component}"
+        expected = expected | {f"usr/share/doc/{package}/{name}" for name in ("copyright", "changelog.gz", "CHANGELOG.md")}
         run("cmake", "--install", build, "--prefix", "/usr", "--component", component, env={"DESTDIR": str(folder), "PATH": "/usr/local/bin:/usr/bin:/bin"})
         found = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() or p.is_symlink()}
         commands = {f for f in found if re.fullmatch(r"usr/share/man/man1/tutti-[a-z]+\.1", f)}
@@ -36,6 +39,15 @@ def install(root):
         assert bool(commands) == (component == "cli"), component
         shutil.copytree(folder, root, symlinks=True, dirs_exist_ok=True)
         shutil.rmtree(folder)
+
+
+def check_docs(root):
+    """Each package has its licence, and its changes up to this version."""
+    version = run(root / "usr/bin/tutti", "--version").split()[1]
+    for folder in (root / "usr/share/doc").iterdir():
+        assert "License: Apache-2.0\n" in (folder / "copyright").read_text(), folder
+        assert gzip.decompress((folder / "changelog.gz").read_bytes()).decode().startswith(f"tutti ({version}) "), folder
+        assert f"\n## {version}\n" in (folder / "CHANGELOG.md").read_text(), folder
 
 
 def check_settings(root):
@@ -138,6 +150,7 @@ def check_prolog(root):
 def main():
     root = temp_dir("tutti-install")
     install(root)
+    check_docs(root)
     check_settings(root)
     check_units(root)
     check_pages(root)
