@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/conf.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,16 +43,24 @@ static struct slots slots_of(const struct conf_table *t, const void *conf)
 	return s;
 }
 
-static struct slot *find_slot(const struct slots *s, const char *name, size_t len, char sep)
+static struct slot *find_present(const struct slots *s, const char *name, size_t len)
 {
 	char have[CONF_NAME_SIZE];
 
 	for (size_t i = 0; i < s->n; i++) {
-		conf_field_name(s->v[i].f, sep, have);
+		conf_field_name(s->v[i].f, '-', have);
 		if (strlen(have) == len && !memcmp(have, name, len))
 			return &s->v[i];
 	}
 	return NULL;
+}
+
+static struct slot *find_slot(const struct slots *s, const char *name, size_t len)
+{
+	for (const struct conf_former *f = s->table->former; f && f->was; f++)
+		if (strlen(f->was) == len && !memcmp(f->was, name, len))
+			return find_present(s, f->is, strlen(f->is));
+	return find_present(s, name, len);
 }
 
 /* The next source begins; each is stronger than the one before: file, environment, flags. */
@@ -107,7 +116,7 @@ static int load_line(struct slots *s, char *line, struct err *e)
 		return err_set(e, ERR_INVALID, "'%s': expected NAME = VALUE", key);
 	*value++ = '\0';
 	key = trim(key);
-	slot = find_slot(s, key, strlen(key), '-');
+	slot = find_slot(s, key, strlen(key));
 	if (!slot || slot->f->once)
 		return err_set(e, ERR_INVALID, "unknown setting '%s'", key);
 	rc = slot_set(slot, trim(value), e);
@@ -138,25 +147,36 @@ static int load_file(struct slots *s, const char *path, struct err *e)
 	return rc;
 }
 
+static int load_variable(struct slot *slot, const char *name, struct err *e)
+{
+	char env[CONF_NAME_SIZE + 8];
+	const char *value;
+	int rc;
+
+	assert(slot); /* else a row of `former` leads to no setting */
+	if (slot->f->once)
+		return 0;
+	snprintf(env, sizeof(env), "TUTTI_%s", name);
+	for (char *p = env; *p; p++)
+		*p = (char)(*p == '-' ? '_' : toupper((unsigned char)*p));
+	value = getenv(env);
+	rc = value ? slot_set(slot, value, e) : 0;
+	if (rc)
+		err_prefix(e, "environment %s", env);
+	return rc;
+}
+
 static int load_env(struct slots *s, struct err *e)
 {
 	char name[CONF_NAME_SIZE];
-	char env[CONF_NAME_SIZE + 8];
 	int rc = 0;
 
 	begin_source(s);
+	for (const struct conf_former *f = s->table->former; f && f->was && !rc; f++)
+		rc = load_variable(find_present(s, f->is, strlen(f->is)), f->was, e);
 	for (size_t i = 0; i < s->n && !rc; i++) {
-		const char *value;
-
-		conf_field_name(s->v[i].f, '_', name);
-		for (char *p = name; *p; p++)
-			*p = (char)toupper((unsigned char)*p);
-		snprintf(env, sizeof(env), "TUTTI_%s", name);
-		value = s->v[i].f->once ? NULL : getenv(env);
-		if (value)
-			rc = slot_set(&s->v[i], value, e);
-		if (rc)
-			err_prefix(e, "environment %s", env);
+		conf_field_name(s->v[i].f, '-', name);
+		rc = load_variable(&s->v[i], name, e);
 	}
 	return rc;
 }
@@ -185,7 +205,7 @@ static int load_flag(struct slots *s, int argc, char **argv, int *i, struct err 
 	const char *name = flag + 2;
 	const char *eq = strchr(name, '=');
 	size_t len = eq ? (size_t)(eq - name) : strlen(name);
-	struct slot *slot = find_slot(s, name, len, '-');
+	struct slot *slot = find_slot(s, name, len);
 	const char *value = eq ? eq + 1 : NULL;
 	int rc;
 

@@ -15,6 +15,9 @@
  * unsets it. A list (struct conf_list) takes one value per flag or line and collects them; the list of a
  * stronger source replaces that of a weaker one.
  *
+ * A setting that got another name has a row in `former`: files, environments and flags with the former name mean the new one, for a
+ * release. Neither --help nor --print-config has it.
+ *
  * A table may have further parts, each with fields of a struct of its own: drivers have theirs there. Names
  * are unique over all parts.
  */
@@ -78,12 +81,18 @@ struct conf_part {
 	void *conf; /* zeroed by the caller */
 };
 
+/* A setting that got another name; both as in a file: "spool-limit". */
+struct conf_former {
+	const char *was, *is;
+};
+
 struct conf_table {
 	const char *prog; /* "tutti-agent", "tutti capture" */
 	const char *args; /* usage of the arguments after the flags, or NULL for none */
 	const char *summary; /* what it does, for --help */
 	const struct conf_field *fields; /* ends with an all-zero row */
 	const struct conf_part *more; /* further fields; ends with an all-zero row; NULL = none */
+	const struct conf_former *former; /* names; ends with an all-zero row; NULL = none */
 };
 
 enum conf_action { CONF_RUN, CONF_HELP, CONF_PRINT };

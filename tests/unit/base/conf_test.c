@@ -38,11 +38,16 @@ static const struct conf_field fields[] = {
 	{ 0 },
 };
 
+static const struct conf_former former[] = {
+	{ "threads", "workers" }, { "head-start", "lead" }, { "colours", "tags" }, { 0 }
+};
+
 static const struct conf_table table = {
 	.prog = "test-prog",
 	.args = "FILE",
 	.summary = "Does nothing.",
 	.fields = fields,
+	.former = former,
 };
 
 #define MAX_ARGS 24
@@ -121,6 +126,41 @@ static void test_defaults(void)
 	CHECK_EQ(r.conf.labels.n, 0);
 	CHECK_EQ(r.conf.tags.n, 1);
 	CHECK_EQ(r.conf.inner.deep_ns, 1000000000);
+	unload(&r);
+}
+
+/* A former name means the new one, in every source, and the order of sources holds. */
+static void test_former(void)
+{
+	struct run r;
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out;
+
+	load_with_file(&r, "threads = 7\nhead-start = 3s\ncolours = blue\ncolours = grey\n", "");
+	CHECK_OK(r.rc, r.e);
+	CHECK_EQ(r.conf.workers, 7);
+	CHECK_EQ(r.conf.lead_ns, 3000000000);
+	CHECK_EQ(r.conf.tags.n, 2);
+	unload(&r);
+
+	setenv("TUTTI_HEAD_START", "4s", 1);
+	load_with_file(&r, "lead = 3s\nworkers = 7\n", "--threads=9");
+	unsetenv("TUTTI_HEAD_START");
+	CHECK_OK(r.rc, r.e);
+	CHECK_EQ(r.conf.lead_ns, 4000000000);
+	CHECK_EQ(r.conf.workers, 9);
+	out = open_memstream(&text, &len);
+	conf_help(&table, out);
+	conf_print(&r.conf, &table, out);
+	fclose(out);
+	CHECK(!strstr(text, "threads") && strstr(text, "workers = 9"));
+	free(text);
+	unload(&r);
+
+	load(&r, "--threads many");
+	CHECK_EQ(r.rc, ERR_INVALID);
+	CHECK(strstr(r.e.msg, "--threads"));
 	unload(&r);
 }
 
@@ -455,6 +495,7 @@ int main(void)
 	CHECK(fd >= 0);
 	close(fd);
 	test_defaults();
+	test_former();
 	test_once();
 	test_flags();
 	test_precedence();
