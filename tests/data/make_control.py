@@ -4,7 +4,7 @@
 
     .venv/bin/python tests/data/make_control.py BIN NAME      # some 15 s
 
-BIN is as for make_store.py. The result is tests/data/control-NAME.json: a list of messages in their order, each with its method, who sent it,
+BIN is as for make_store.py. The result is control-NAME.json beside this file: a list of messages in their order, each with its method, who sent it,
 and its bytes in Base64. A capture, training steps, a mark, a capture from the local socket and a stop are in it."""
 import base64
 import concurrent.futures

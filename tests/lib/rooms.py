@@ -19,6 +19,8 @@ ROWS = [
     (r"tests/e2e/grants_stores_test\.py", r"e2e/grants_.*"),
     (r"tests/e2e/perfetto_test\.py", r"e2e/export"),  # tests/perfetto.sh runs it
     (r"tests/e2e/(\w+)_test\.(?:py|sh)", r"e2e/\1(_.*)?"),
+    (r"tests/data/(?:make_)?store.*", r"e2e/old_data"),
+    (r"tests/data/(?:make_)?control.*", r"e2e/old_control"),
     (r"tests/e2e/(?:lib/)?.*|tests/lib/.*\.(?:py|mjs|sh)|tests/data/.*|tests/picture", r"e2e/capture"),
     (r"tests/fuzz/(?:corpus/)?(\w+?)(?:_fuzz\.c|/.*)", r"fuzz/\1"),
     (r"tests/(?:sim|fuzz)/.*", r"sim/.*"),
