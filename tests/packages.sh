@@ -57,7 +57,6 @@ build_packages() {
 	git -C "$top" archive HEAD | tar -C "$root/source" -xf -
 	say "building on $1"
 	in_root "$root" host bash -euc 'cd /source; apt-get -qq update; tests/setup.sh build >/dev/null 2>&1
-		apt-get -y -qq --no-install-recommends install file >/dev/null 2>&1 # cpack asks it which files have dependencies
 		cmake --preset release; cmake --build --preset release --target '"${targets[*]}"'; cd build/release; cpack -G DEB -B /source/out' \
 		>"$out/log" 2>&1 || { tail -n 20 "$out/log"; fail "the build on $1 failed"; }
 	cp "$root"/source/out/*.deb "$out"

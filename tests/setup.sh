@@ -21,6 +21,7 @@ build_packages=(
 	libgrpc-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libprotobuf-dev
 	libnng-dev libcurl4-openssl-dev libjansson-dev libmicrohttpd-dev zlib1g-dev liblzma-dev libexpat1-dev uthash-dev libjose-dev
 	curl jq	# the quickstart asks and prints with them
+	file ca-certificates python3	# cpack -G DEB; deploy/images/build.sh
 )
 jax_packages=(python3 python3-venv ca-certificates)
 test_packages=(
