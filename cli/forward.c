@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/clean_text.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -88,7 +88,7 @@ static void on_end(int signal_number)
 	_exit(0);
 }
 
-static void become_kubectl(const struct target *t, int out, pid_t keeper)
+static void become_kubectl(const struct target *t, int out)
 {
 	char ports[32];
 	const char *const argv[] = { "kubectl", "port-forward", "--namespace", t->space,
@@ -104,8 +104,7 @@ static void become_kubectl(const struct target *t, int out, pid_t keeper)
 		snprintf(ports, sizeof(ports), ":" HTTP_PORT);
 	signal(SIGTERM, SIG_DFL); /* and only then unblocked */
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	if (getppid() != keeper || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
+	if (dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
 		_exit(1);
 	execvp(argv[0], (char *const *)argv);
 	dprintf(2, "%s: %s\n", argv[0], strerror(errno));
@@ -115,8 +114,8 @@ static void become_kubectl(const struct target *t, int out, pid_t keeper)
 /* Returns the descriptor that has its words, or -1. */
 static int start_kubectl(const struct target *t)
 {
-	pid_t keeper = getpid(), pid;
 	sigset_t end, old;
+	pid_t pid;
 	int ends[2];
 
 	if (pipe2(ends, O_CLOEXEC))
@@ -124,9 +123,9 @@ static int start_kubectl(const struct target *t)
 	sigemptyset(&end);
 	sigaddset(&end, SIGTERM);
 	sigprocmask(SIG_BLOCK, &end, &old);
-	pid = fork();
+	pid = child_fork(SIGTERM);
 	if (!pid)
-		become_kubectl(t, ends[1], keeper);
+		become_kubectl(t, ends[1]);
 	if (pid > 0)
 		setpgid(pid, pid); /* as the child does: whoever is first */
 	kubectl = pid;
@@ -213,7 +212,7 @@ static long hear_kubectl(int in, int *out)
 }
 
 /* A terminal's Ctrl-C is for the parent, which ends the keeper when it needs it no more. */
-static void keep(const char *space, const char *pod, int out, pid_t parent)
+static void keep(const char *space, const char *pod, int out)
 {
 	struct target t = { .space = space, .pod = pod };
 	sigset_t none;
@@ -224,9 +223,6 @@ static void keep(const char *space, const char *pod, int out, pid_t parent)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	if (getppid() != parent)
-		_exit(1);
 	while ((in = start_kubectl(&t)) >= 0) {
 		long port = hear_kubectl(in, &out);
 
@@ -293,8 +289,8 @@ static void end_keeper(pid_t pid)
 static int begin_one(struct forward *f, const char *server, const char *end, struct err *e)
 {
 	char *space = NULL, *pod = NULL;
-	pid_t self = getpid(), pid;
 	int ends[2], rc;
+	pid_t pid;
 
 	if (f->n == FORWARDS_MOST)
 		return err_set(e, ERR_INVALID, "'%.200s': at most %d servers", server,
@@ -306,9 +302,9 @@ static int begin_one(struct forward *f, const char *server, const char *end, str
 		rc = err_errno(e, "making a pipe");
 		goto out;
 	}
-	pid = fork();
+	pid = child_fork(SIGTERM);
 	if (!pid)
-		keep(space, pod, ends[1], self);
+		keep(space, pod, ends[1]);
 	close(ends[1]);
 	rc = pid < 0 ? err_errno(e, "starting kubectl") : await_port(ends[0], f, e);
 	close(ends[0]);

@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/child.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -62,8 +62,7 @@ static char **make_environment(void)
 }
 
 /* In the child. A session of its own: what a terminal sends to the command does not reach it. */
-static void become(const char *path, const char *const *argv, char *const *env, int log,
-		   pid_t parent)
+static void become(const char *path, const char *const *argv, char *const *env, int log)
 {
 	sigset_t none;
 	int null = open("/dev/null", O_RDONLY);
@@ -71,8 +70,7 @@ static void become(const char *path, const char *const *argv, char *const *env, 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	setsid();
-	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	if (getppid() != parent || dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0)
+	if (dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0)
 		_exit(1);
 	execve(path, (char *const *)argv, env);
 	dprintf(2, "%s: %s\n", path, strerror(errno));
@@ -89,7 +87,6 @@ static int start(const struct daemons *d, const char *const *argv, pid_t *pid, s
 {
 	char *path = xasprintf("%s/%s", d->programs, argv[0]), *log_path = log_of(d, argv[0]);
 	char **env = make_environment();
-	pid_t self = getpid();
 	int log = -1, rc = 0;
 
 	if (access(path, X_OK))
@@ -99,9 +96,9 @@ static int start(const struct daemons *d, const char *const *argv, pid_t *pid, s
 	if (!rc && log < 0)
 		rc = err_errno(e, "making %s", log_path);
 	if (!rc) {
-		*pid = fork();
+		*pid = child_fork(SIGTERM);
 		if (!*pid)
-			become(path, argv, env, log, self);
+			become(path, argv, env, log);
 		if (*pid < 0) {
 			*pid = 0;
 			rc = err_errno(e, "starting %s", path);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/proc/foreign_file.h"
+#include "base/child.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -153,7 +154,6 @@ static bool take_socket(int from, char *byte, int *fd)
 static void become(const struct file_keeper *k, char kind, int fd)
 {
 	close(k->fd);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (kind == READER)
 		serve(fd);
 	prctl(PR_SET_NAME, k->helper->name);
@@ -178,7 +178,7 @@ static void keep(const struct file_keeper *k)
 	signal(SIGCHLD, SIG_IGN);
 	open_null(STDERR_FILENO);
 	while (take_socket(k->fd, &kind, &fd)) {
-		if (fd >= 0 && fork() == 0)
+		if (fd >= 0 && child_fork(SIGKILL) == 0)
 			become(k, kind, fd);
 		close(fd);
 	}
