@@ -5,8 +5,8 @@
 
 #include <sys/types.h>
 
-/* As fork(), but the child gets this signal when the thread that calls this has ended, and ends at once if that was before it could ask
- * for the signal. An exec() keeps that, a setuid() does not. */
+/* As fork(), but the child gets this signal when the thread that calls this ends, and ends at once if the process ended before it could ask
+ * for the signal; a thread that may end before its process does has to wait until the child runs. An exec() keeps that, a setuid() does not. */
 pid_t child_fork(int signal);
 
 #endif

@@ -7,6 +7,7 @@
  */
 #include <math.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/child.h"
 
 #define N	     20000
 #define FIXED_ROUNDS 250
@@ -115,7 +118,7 @@ static int pass_bytes(long n)
 	CPU_SET(0, &one);
 	if (sched_setaffinity(0, sizeof(one), &one) || pipe(there) || pipe(back))
 		return 1;
-	child = fork();
+	child = child_fork(SIGKILL);
 	if (!child) {
 		close(there[1]);
 		answer_bytes(there[0], back[1]);

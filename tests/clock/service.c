@@ -3,11 +3,11 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -16,11 +16,14 @@
 #include "aggregator/fleet/registry.h"
 #include "aggregator/time/session_clock.h"
 #include "aggregator/time/time_service.h"
+#include "base/child.h"
 #include "base/file.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "base/random.h"
+
+#define START_MS 30000
 
 /* What the child writes to the parent first; the peers follow. */
 struct greeting {
@@ -40,13 +43,12 @@ static void die(const char *what)
 
 pid_t service_fork(void (*fn)(void *arg), void *arg)
 {
-	pid_t pid = fork();
+	pid_t pid = child_fork(SIGKILL);
 
 	if (pid < 0)
 		die("cannot fork");
 	if (pid)
 		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	fn(arg);
 	_exit(0);
 }
@@ -138,7 +140,9 @@ static void serve(void *arg)
 static void read_from_child(int fd, void *data, size_t len)
 {
 	for (size_t done = 0; done < len;) {
-		ssize_t n = read(fd, (char *)data + done, len - done);
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		ssize_t n = poll(&p, 1, START_MS) == 1 ? read(fd, (char *)data + done, len - done)
+						       : -1;
 
 		if (n <= 0)
 			die("the service did not start");

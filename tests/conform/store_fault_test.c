@@ -2,11 +2,13 @@
 /* A store that breaks nothing keeps every promise; each rule breaks what it says and nothing else. */
 #include "storage/store_fault.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/conform/store_conform.h"
@@ -150,7 +152,7 @@ static void test_file(void)
 	write_file(path, "nonsense\n");
 	CHECK_OK(put(s, "a", &e), e);
 	write_file(path, "put * crash-after\n");
-	pid = fork();
+	pid = child_fork(SIGKILL);
 	CHECK(pid >= 0);
 	if (!pid) {
 		(void)!put(s, "b", NULL);

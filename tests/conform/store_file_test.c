@@ -6,12 +6,12 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/conform/store_conform.h"
@@ -165,14 +165,13 @@ static void stop_here(int number)
 static pid_t start_put(struct store *s, uint8_t *bytes, size_t len)
 {
 	const struct rlimit limit = { .rlim_cur = len / 2, .rlim_max = len / 2 };
-	pid_t pid = fork();
+	pid_t pid = child_fork(SIGKILL);
 	struct err e;
 	int rc;
 
 	CHECK(pid >= 0);
 	if (pid)
 		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGXFSZ, stop_here);
 	setrlimit(RLIMIT_FSIZE, &limit);
 	rc = store_put_bytes(s, "ledger/key", bytes, len, STORE_ABSENT, any_time(), &e);

@@ -31,7 +31,8 @@ def run(program, *args, timeout=600, **env):
     clean = {k: v for k, v in os.environ.items() if not k.startswith(CLOUDS)}
     clean.setdefault("TUTTI_SERVERS", os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tutti-servers"))
     command = [PROGRAMS / f"conform_store_{program}", *args] if program in ("cloud", "failures") else program
-    p = subprocess.run(command, env={**clean, "HOME": "/nonexistent", "AWS_EC2_METADATA_DISABLED": "true", **env}, capture_output=True, text=True, timeout=timeout)
+    p = subprocess.run(command, env={**clean, "HOME": "/nonexistent", "AWS_EC2_METADATA_DISABLED": "true", "TUTTI_TEST_LIMIT_S": str(timeout), **env},
+                       capture_output=True, text=True, timeout=timeout)
     output = p.stdout + p.stderr
     if p.returncode:
         raise Failed(output.strip()[-600:])
@@ -131,11 +132,11 @@ class Store:
 def small_folder(mib):
     """A file system of so many MiB; needs root."""
     with tempfile.TemporaryDirectory(prefix="tutti-full-") as folder:
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", folder], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", folder], check=True, timeout=60)
         try:
             yield pathlib.Path(folder)
         finally:
-            subprocess.run(["umount", "-l", folder], check=True)
+            subprocess.run(["umount", "-l", folder], check=True, timeout=60)
 
 
 # ---- the stores ----

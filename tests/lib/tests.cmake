@@ -1,6 +1,10 @@
 # What unit tests share; unit_test() links it, the linker takes what a test needs.
 add_library(test_lib STATIC ${CMAKE_CURRENT_LIST_DIR}/temp_dir.c ${CMAKE_CURRENT_LIST_DIR}/xspace_text.c)
 target_link_libraries(test_lib PRIVATE tutti_flags)
+# An object, which need not be asked for: it is in each program that links test_lib.
+add_library(test_deadline OBJECT ${CMAKE_CURRENT_LIST_DIR}/deadline.c)
+target_link_libraries(test_deadline PRIVATE tutti_flags)
+target_sources(test_lib INTERFACE $<TARGET_OBJECTS:test_deadline>)
 
 # The main() of programs that hold many tests.
 add_library(test_main OBJECT ${CMAKE_CURRENT_LIST_DIR}/test_main.c ${CMAKE_SOURCE_DIR}/tests/fuzz/replay.c)

@@ -124,4 +124,4 @@ target_link_libraries(annotations_bench PRIVATE tutti_flags)
 
 # For tests/bench/agent.
 add_executable(agent_job ${CMAKE_SOURCE_DIR}/tests/bench/agent_job.c)
-target_link_libraries(agent_job PRIVATE tutti_flags)
+target_link_libraries(agent_job PRIVATE tutti_flags base)

@@ -5,12 +5,14 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/mem.h"
 #include "tests/lib/check.h"
 #include "tests/lib/temp_dir.h"
@@ -94,7 +96,7 @@ static void test_write_in_pieces(void)
 	pid_t child;
 
 	CHECK(!pipe(fd));
-	child = fork();
+	child = child_fork(SIGKILL);
 	CHECK(child >= 0);
 	if (!child) {
 		close(fd[0]);
@@ -277,7 +279,7 @@ static void check_without_openat2(int number)
 static void test_without_openat2(int number)
 {
 	int status = 0;
-	pid_t child = fork();
+	pid_t child = child_fork(SIGKILL);
 
 	CHECK(child >= 0);
 	if (!child) {

@@ -71,7 +71,7 @@ def main():
         fields = [str(expires), one[1], one[2], str(int(NOW.timestamp())), one[3], str(len(query))]
         fields += [x for pair in query for x in pair] + [str(len(headers))] + [x for pair in headers for x in pair]
         lines.append("\t".join(fields))
-    got = subprocess.run([sys.argv[1], "net/sigv4_test", "lines"], input="\n".join(lines) + "\n", capture_output=True, text=True, check=True).stdout.split()
+    got = subprocess.run([sys.argv[1], "net/sigv4_test", "lines"], input="\n".join(lines) + "\n", capture_output=True, text=True, check=True, timeout=60).stdout.split()
     wrong = [(want, made, one) for (want, one), made in zip(wanted, got) if want != made]
     print(f"{count - len(wrong)} of {count} signatures equal, seed {seed}")
     for row in wrong[:5]:

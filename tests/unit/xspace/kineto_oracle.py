@@ -81,7 +81,7 @@ def check(program, path):
     text = path.read_text()
     document = json.loads(text, parse_float=decimal.Decimal)
     with tempfile.NamedTemporaryFile() as out:
-        done = subprocess.run([program, path, out.name], check=True, capture_output=True, text=True)
+        done = subprocess.run([program, path, out.name], check=True, capture_output=True, text=True, timeout=60)
         space = xspace.load(out.name)
     events, left_out, unfinished, start_ns, end_ns, _, _ = done.stdout.split()
     want, have = list(expected(document)), list(actual(space, int(start_ns)))
@@ -121,7 +121,7 @@ def main(program):
         assert by_name["ProfilerStep"][1]["step_num"] == 12
         for cut in range(0, len(GPU), 97):  # an end that is missing is never taken for the end
             gpu.write_text(GPU[:cut])
-            done = subprocess.run([program, gpu, "/dev/null"], capture_output=True, text=True)
+            done = subprocess.run([program, gpu, "/dev/null"], capture_output=True, text=True, timeout=60)
             assert done.returncode == 1 and "offset" in done.stderr, (cut, done.stderr)
 
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/proc/file_keeper.h"
+#include "base/child.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
@@ -63,7 +64,7 @@ static void stop_maker(const struct bed *b, uint32_t pid)
 
 static pid_t start_other(void)
 {
-	pid_t pid = fork();
+	pid_t pid = child_fork(SIGKILL);
 
 	if (pid == 0) {
 		pause();

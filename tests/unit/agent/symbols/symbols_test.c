@@ -23,6 +23,7 @@
 #include "agent/symbols/name_pool.h"
 #include "agent/symbols/perf_map.h"
 #include "agent/proc/maps.h"
+#include "base/child.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -618,7 +619,7 @@ static void *wait_for_ever(void *arg)
 /* A program whose main thread has ended: its folder in /proc has neither root nor maps. */
 static void threads_that_are_left_have_the_files(void)
 {
-	pid_t child = fork();
+	pid_t child = child_fork(SIGKILL);
 	struct proc_maps maps;
 	char path[32], exe;
 	pthread_t thread;
@@ -691,7 +692,7 @@ static bool names_what_to_grant(void)
 /* An agent without capabilities: as a user that owns nothing. */
 static void denied_root_names_what_to_grant(void)
 {
-	pid_t child = fork();
+	pid_t child = child_fork(SIGKILL);
 	int status;
 
 	CHECK(child >= 0);

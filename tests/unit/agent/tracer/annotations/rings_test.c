@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "base/child.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
@@ -103,7 +104,7 @@ static void test_killed(void)
 	char byte;
 
 	CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, ready));
-	s.pid = fork();
+	s.pid = child_fork(SIGKILL);
 	if (!s.pid) {
 		tutti_begin("until the end");
 		tutti_instant("first");
@@ -152,7 +153,7 @@ static void test_exchanged(bool is_old)
 	char byte;
 
 	CHECK(!pipe(to) && !pipe(from));
-	s.pid = fork();
+	s.pid = child_fork(SIGKILL);
 	if (!s.pid) {
 		CHECK(dup2(to[0], STDIN_FILENO) == STDIN_FILENO &&
 		      dup2(from[1], STDOUT_FILENO) == STDOUT_FILENO);
@@ -213,7 +214,7 @@ static void test_sent(void)
 
 	snprintf(at.sun_path, sizeof(at.sun_path), "%s/annotations", temp_dir());
 	CHECK(!bind(socket_fd, (struct sockaddr *)&at, sizeof(at)));
-	s.pid = fork();
+	s.pid = child_fork(SIGKILL);
 	if (!s.pid) {
 		setenv("TUTTI_ANNOTATIONS_SOCKET", at.sun_path, 1);
 		tutti_begin("short");

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/tracers.h"
+#include "base/child.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -226,7 +227,7 @@ static pid_t start_copy(const char *path)
 
 	CHECK(!system(copy));
 	free(copy);
-	pid = fork();
+	pid = child_fork(SIGKILL);
 	CHECK(pid >= 0);
 	if (!pid) {
 		execl(path, path, "agent/tracer/cpu/real_test", "spin", NULL);
@@ -311,7 +312,7 @@ static int without_rights(void)
 
 static void refusal_is_told(void)
 {
-	pid_t pid = fork();
+	pid_t pid = child_fork(SIGKILL);
 	int status;
 
 	CHECK(pid >= 0);
@@ -326,10 +327,8 @@ int main(int argc, char **argv)
 	struct bed bed;
 	char reason[256];
 
-	if (argc == 2 && !strcmp(argv[1], "spin")) {
-		alarm(120); /* should the test die first */
+	if (argc == 2 && !strcmp(argv[1], "spin"))
 		return (int)(spin_for_the_tracer() & 1);
-	}
 	refusal_is_told();
 	if (!bed_open(&bed, reason)) {
 		printf("skipped: %s\n", reason);

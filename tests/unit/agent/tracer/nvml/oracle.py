@@ -40,7 +40,7 @@ def main(program, folder):
     library = os.path.join(folder, "libnvidia-ml.so.1")
     if os.environ.get("LD_LIBRARY_PATH") != folder:  # the binding loads it by its soname
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "LD_LIBRARY_PATH": folder})
-    text = subprocess.run([program, "agent/tracer/nvml/devices_test", "--print", library], stdout=subprocess.PIPE, text=True, check=True).stdout
+    text = subprocess.run([program, "agent/tracer/nvml/devices_test", "--print", library], stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
     ours = dict(line.split("\t") for line in text.splitlines())
     nvml.nvmlInit()
     assert len(ours) == nvml.nvmlDeviceGetCount() * len(ORACLE), ours

@@ -2,10 +2,12 @@
 /* Files of older servers lie in a foreign tree: what is fetched, what is not followed, what is left. */
 #include "agent/tracer/profiler/file.h"
 
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/mem.h"
 #include "tests/lib/check.h"
 #include "tests/lib/temp_dir.h"
@@ -201,7 +203,7 @@ static void a_denied_root_names_what_to_grant(void)
 {
 	char *other = xasprintf("/proc/%d/root", getpid());
 	struct profiler_place place = { .root = other, .repository = "/nowhere", .session = "s" };
-	pid_t child = fork();
+	pid_t child = child_fork(SIGKILL);
 	uint64_t bytes;
 	struct err e;
 	int status;

@@ -3,11 +3,11 @@
 #include "agent/tracer/pytorch/processes.h"
 
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/tracer/pytorch/dynolog.h"
+#include "base/child.h"
 #include "base/loop.h"
 #include "base/now.h"
 #include "net/datagram.h"
@@ -40,10 +40,9 @@ static void make_request(struct buf *out)
 /* It ends with this one. */
 static pid_t start_process(void)
 {
-	pid_t pid = fork();
+	pid_t pid = child_fork(SIGKILL);
 
 	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		pause();
 		_exit(0);
 	}
