@@ -103,7 +103,7 @@ until_true() { # until_true SECONDS WHAT COMMAND...
 }
 
 port_is_taken() { ! port_is_free "$1"; }
-aggregator_is_ready() { curl -fs -o /dev/null "$TUTTI_SERVER/readyz"; }
+aggregator_is_ready() { curl -fs -m 2 -o /dev/null "$TUTTI_SERVER/readyz"; }
 hosts_are_calibrated() {
 	[ "$("$bin/tutti" hosts --json 2>/dev/null |
 		jq '[.hosts[] | select(.state == "connected" and .clock.calibrated)] | length')" = 3 ]

@@ -51,7 +51,7 @@ def use_environment():
 
 
 def run(*command):
-    p = subprocess.run([str(c) for c in command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    p = subprocess.run([str(c) for c in command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=3600)
     if p.returncode:
         print("\n".join(p.stdout.splitlines()[-60:]), file=sys.stderr)
         raise SystemExit(f"{' '.join(map(str, command))} failed; tests/setup.sh installs what the build needs")

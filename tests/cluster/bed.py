@@ -132,14 +132,16 @@ class Forward:
         self.command = [KUBECTL, "--kubeconfig", config, "-n", "tutti", "port-forward", f"pod/{pod}", f"{self.port}:7400"]
 
     def __enter__(self):
-        self.p = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        line = self.p.stdout.readline()
-        assert "Forwarding" in line, line + self.p.stdout.read()
+        self.log = WORK / f"forward-{self.port}.log"
+        with open(self.log, "w") as log:
+            self.p = subprocess.Popen(self.command, stdout=log, stderr=log)
+        wait_until("a forwarded port", lambda: self.p.poll() is not None or "Forwarding" in self.log.read_text(), 20)
+        assert self.p.poll() is None, self.log.read_text()
         return f"http://127.0.0.1:{self.port}"
 
     def __exit__(self, *_):
         self.p.terminate()
-        self.p.wait()
+        self.p.wait(20)
 
 
 def tutti(server, *words):

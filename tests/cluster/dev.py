@@ -38,7 +38,7 @@ JOB = {
 def check_images():
     """Twice built, the same bytes; small; every file is on the list."""
     again = WORK / "images-again"
-    subprocess.run([ROOT / "deploy/images/build.sh", "--out", again, "tutti-agent", "tutti-aggregator"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([ROOT / "deploy/images/build.sh", "--out", again, "tutti-agent", "tutti-aggregator"], check=True, stdout=subprocess.DEVNULL, timeout=1800)
     for program in ("tutti-agent", "tutti-aggregator"):
         one, two = ((folder / f"{program}.tar").read_bytes() for folder in (WORK / "images", again))
         assert one == two, f"{program}.tar differs when it is built again"

@@ -63,7 +63,7 @@ def show_token(ca, address, token, host):
             (line for line in (folder / "log").read_text().splitlines() if "AGT-ENROL" in line), None), 30)
     finally:
         p.kill()
-        p.wait()
+        p.wait(20)
 
 
 def check_tokens(ca, address, agent):

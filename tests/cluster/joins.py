@@ -21,7 +21,7 @@ class Api:
 
     def __init__(self):
         self.url = json.loads(subprocess.run([KUBECTL, "--kubeconfig", ADMIN, "config", "view", "--raw", "-o", "json"], check=True,
-                                             capture_output=True).stdout)["clusters"][0]["cluster"]["server"]
+                                             capture_output=True, timeout=60).stdout)["clusters"][0]["cluster"]["server"]
         self.tls = ssl.create_default_context(cafile=CA)
 
     def create(self, path, doc):
@@ -68,7 +68,7 @@ def check():
     own.write_text(kubectl("create", "token", "tutti-aggregator", "-n", SPACE))
     of_agents.write_text("".join(f"{n} {t}\n" for n, t in zip(nodes, tokens)))
     p = subprocess.run([sys.executable, ROOT / "tests/scale/joins", "--server", api.url, own, CA, of_agents], capture_output=True, text=True,
-                       env={**os.environ, "TUTTI_BIN": str(ROOT / "build/release/bin")})
+                       env={**os.environ, "TUTTI_BIN": str(ROOT / "build/release/bin")}, timeout=1800)
     say("joins: " + p.stdout.strip())
     assert p.returncode == 0, p.stdout + p.stderr
     remove()

@@ -98,7 +98,7 @@ def check():
         pods = [wait_until(name, lambda: pod_ready(name)) for name in ("tutti-agent", *PODS)]
         config = person("rosa", "operator")
         os.environ["KUBECONFIG"], os.environ["PATH"] = config, f"{os.path.dirname(KUBECTL)}:{os.environ['PATH']}"
-        wait_until("the agent", lambda: subprocess.run([TUTTI, "hosts", "--server", SERVER, "--json"], capture_output=True, text=True).stdout.count('"connected"'))
+        wait_until("the agent", lambda: subprocess.run([TUTTI, "hosts", "--server", SERVER, "--json"], capture_output=True, text=True, timeout=60).stdout.count('"connected"'))
         say(f"two aggregators and the agent Ready, and connected, after {time.monotonic() - begin:.1f} s; {leader(config)} leads")
         for pod in pods[1:]:
             leads = pod["metadata"]["name"] == leader(config)

@@ -103,7 +103,7 @@ def check():
     wait_ready()
     forward = LastingForward(person("rita", "operator"))
     forward.start()
-    wait_until("the forwarded port", lambda: subprocess.run([TUTTI, "hosts", "--server", forward.server], capture_output=True).returncode == 0)
+    wait_until("the forwarded port", lambda: subprocess.run([TUTTI, "hosts", "--server", forward.server], capture_output=True, timeout=60).returncode == 0)
     wait_until("the agent", lambda: connected(forward.server))
     caller = Caller(forward.server)
     caller.start()

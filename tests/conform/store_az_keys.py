@@ -62,7 +62,7 @@ class Services(BaseHTTPRequestHandler):
 
 def run(what, args, env):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("AZURE_")}
-    p = subprocess.run([PROGRAM, *args], env={**clean, "HOME": str(azurite.folder), **env}, capture_output=True, text=True)
+    p = subprocess.run([PROGRAM, *args], env={**clean, "HOME": str(azurite.folder), **env}, capture_output=True, text=True, timeout=100)
     output = p.stdout + p.stderr
     assert p.returncode == 0, f"{what}: status {p.returncode}\n{output}\n{services.asked[-5:]}\n{(azurite.folder / 'log').read_text()[-1000:]}"
     assert not any(secret in output for secret in SECRETS), f"{what}: a secret in the output"

@@ -26,7 +26,7 @@ decode = lambda text: base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 def verify(text, signature):
     (home / "text").write_bytes(text.encode())
     (home / "signature").write_bytes(signature)
-    subprocess.run(["openssl", "dgst", "-sha256", "-verify", home / "public.pem", "-signature", home / "signature", home / "text"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["openssl", "dgst", "-sha256", "-verify", home / "public.pem", "-signature", home / "signature", home / "text"], check=True, stdout=subprocess.DEVNULL, timeout=60)
 
 
 class Services(BaseHTTPRequestHandler):
@@ -86,7 +86,7 @@ class Services(BaseHTTPRequestHandler):
 
 def run(what, args, env):
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("GOOGLE_", "GCE_", "STORAGE_"))}
-    p = subprocess.run([PROGRAM, *args], env={**clean, "HOME": str(home), "NO_GCE_CHECK": "true", **env}, capture_output=True, text=True)
+    p = subprocess.run([PROGRAM, *args], env={**clean, "HOME": str(home), "NO_GCE_CHECK": "true", **env}, capture_output=True, text=True, timeout=100)
     output = p.stdout + p.stderr
     assert p.returncode == 0, f"{what}: status {p.returncode}\n{output}\n{services.asked[-5:]}"
     assert not any(secret in output for secret in SECRETS), f"{what}: a secret in the output"
@@ -112,8 +112,8 @@ with FakeGcs() as gcs, FaultProxy(gcs.endpoint, tokens=set()) as proxy, Threadin
     services.asked, services.turns, services.metadata = [], 0, ["ya29.metadata"]
     base, home = f"http://127.0.0.1:{services.server_address[1]}", gcs.folder
     url = lambda prefix: f"gs://bucket/{prefix}?endpoint={proxy.endpoint}"
-    subprocess.run(["openssl", "genrsa", "-out", home / "private.pem", "2048"], check=True, stderr=subprocess.DEVNULL)
-    subprocess.run(["openssl", "rsa", "-in", home / "private.pem", "-pubout", "-out", home / "public.pem"], check=True, stderr=subprocess.DEVNULL)
+    subprocess.run(["openssl", "genrsa", "-out", home / "private.pem", "2048"], check=True, stderr=subprocess.DEVNULL, timeout=60)
+    subprocess.run(["openssl", "rsa", "-in", home / "private.pem", "-pubout", "-out", home / "public.pem"], check=True, stderr=subprocess.DEVNULL, timeout=60)
     pem = (home / "private.pem").read_text()
     SECRETS.append(pem.splitlines()[5])
     account = dict(type="service_account", client_email="tutti@project.test", private_key=pem, private_key_id="key-1", token_uri=f"{base}/token")

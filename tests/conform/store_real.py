@@ -18,7 +18,7 @@ CLOUDS = ("AWS_", "AZURE_", "GOOGLE_", "GCE_", "STORAGE_")
 def run(what, *args, **env):
     clean = {k: v for k, v in os.environ.items() if not k.startswith(CLOUDS)}
     start = time.monotonic()
-    p = subprocess.run([PROGRAM, *args], env={**clean, "HOME": str(server.folder), **env}, capture_output=True, text=True)
+    p = subprocess.run([PROGRAM, *args], env={**clean, "HOME": str(server.folder), **env}, capture_output=True, text=True, timeout=100)
     output = p.stdout + p.stderr
     assert p.returncode == 0, f"{what}: status {p.returncode}\n{output}"
     assert not any(secret in output for secret in server.secrets), f"{what}: a secret in the output"

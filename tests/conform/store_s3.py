@@ -16,7 +16,7 @@ FAULTS = {29: "503", 31: "lost", 37: "reset", 41: "500", 397: "slow"}
 def run(what, server, *args, keys="AKIDTEST", **more):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
     start = time.monotonic()
-    p = subprocess.run([PROGRAM, *args], env={**clean, "HOME": "/nonexistent", **env(keys), **more}, capture_output=True, text=True)
+    p = subprocess.run([PROGRAM, *args], env={**clean, "HOME": "/nonexistent", **env(keys), **more}, capture_output=True, text=True, timeout=100)
     output = p.stdout + p.stderr
     assert p.returncode == 0, f"{what}: status {p.returncode}\n{output}\n{server.refusals[-5:]}"
     assert not any(secret in output for secret, _ in KEYS.values()), f"{what}: a secret in the output"

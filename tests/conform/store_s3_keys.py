@@ -72,7 +72,7 @@ class Services(BaseHTTPRequestHandler):
 
 def run(what, s3, args, env):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
-    p = subprocess.run([PROGRAM, *args], env={**clean, "HOME": str(home), "AWS_EC2_METADATA_DISABLED": "true", **env}, capture_output=True, text=True)
+    p = subprocess.run([PROGRAM, *args], env={**clean, "HOME": str(home), "AWS_EC2_METADATA_DISABLED": "true", **env}, capture_output=True, text=True, timeout=100)
     output = p.stdout + p.stderr
     assert p.returncode == 0, f"{what}: status {p.returncode}\n{output}\n{s3.refusals[-3:]}\n{services.asked[-5:]}"
     assert not any(secret in output for secret in SECRETS), f"{what}: a secret in the output"

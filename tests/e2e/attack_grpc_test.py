@@ -13,6 +13,7 @@ from lib.cluster import SLOW, Cluster, main, wait_until
 from lib.raw_h2 import frame
 from lib.siege import (CONNECT, PROFILE, SANITIZED, TERMINATE, UPLOAD, WATCH, ProfileRequest, TlsSiege, attack_all, hello, memory_mb,
                        times, together, varint)
+from lib.waits import join
 from lib.xspace import synthetic
 
 
@@ -254,7 +255,7 @@ def floods_that_go_on(s):
                     kind(s, h)
         with s.attack(links=False):
             print(f"       {kind.__name__}", flush=True)
-            attackers = threading.Thread(target=together, args=(go, range(8)))
+            attackers = threading.Thread(target=together, args=(go, range(8)), daemon=True)
             attackers.start()
             try:
                 end = time.monotonic() + 4
@@ -262,7 +263,7 @@ def floods_that_go_on(s):
                     s.capture()
             finally:
                 over.set()
-                attackers.join()
+                join(attackers)
         s.next_attacker()
 
 

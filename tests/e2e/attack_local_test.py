@@ -15,6 +15,7 @@ import traceback
 from lib import raw_h2, xspace
 from lib.cluster import SLOW, Cluster, main, wait_until
 from lib.siege import SANITIZED, memory_mb, times, together
+from lib.waits import join
 from lib.xspace import message_class
 
 LocalRequest = message_class("tutti/v1/local.proto", "tutti.v1.LocalRequest")
@@ -136,7 +137,7 @@ def a_flood_of_marks(s):
                 for _ in range(16):
                     c.reply()
     with s.attack():
-        attackers = threading.Thread(target=together, args=(go, range(4)))
+        attackers = threading.Thread(target=together, args=(go, range(4)), daemon=True)
         attackers.start()
         try:
             for i in range(3):
@@ -146,7 +147,7 @@ def a_flood_of_marks(s):
                 assert code == 0 or lost, doc
         finally:
             over.set()
-            attackers.join()
+            join(attackers)
 
 
 def clients_that_do_not_read(s):
@@ -318,7 +319,7 @@ def datagrams_without_end(s):
                 with contextlib.suppress(OSError):
                     d.sendto(data[k % len(data)], f"{s.dir}/torch/dynolog")
     with s.attack():
-        attackers = threading.Thread(target=together, args=(go, range(2)))
+        attackers = threading.Thread(target=together, args=(go, range(2)), daemon=True)
         attackers.start()
         try:
             for _ in range(3):
@@ -326,7 +327,7 @@ def datagrams_without_end(s):
                 s.tutti("capture", "--duration", "100ms", "--tracer", "metrics", "--json", check=0)
         finally:
             over.set()
-            attackers.join()
+            join(attackers)
     assert len(s.log("host-0").splitlines()) < 200, "the flood fills the log"
 
 

@@ -88,7 +88,7 @@ def test_hung_file_system():
             wait_until("the honest one", lambda: "train" in c.names("annotations"))
         finally:
             c.kill("burst-server")  # what waits for an answer gets an error
-            subprocess.run(["umount", "-l", folder], check=True)
+            subprocess.run(["umount", "-l", folder], check=True, timeout=60)
 
 
 if os.geteuid():

@@ -133,7 +133,7 @@ def test_full_disk():
     with Cluster() as c:
         disk = c.dir / "disk"
         disk.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], check=True, timeout=60)
         try:
             people = start(c, disk / "log")
             c.agent("host-a", "--label", "namespace=red")
@@ -160,7 +160,7 @@ def test_full_disk():
             verify(c, disk / "log")
             c.stop_all()
         finally:
-            subprocess.run(["umount", "-l", disk], check=True)
+            subprocess.run(["umount", "-l", disk], check=True, timeout=60)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import stat
 import subprocess
 
 from lib.cluster import BIN, Cluster, main, wait_until
+from lib.waits import read_line
 
 KUBECTL = """#!/bin/sh
 echo "$$ $*" >>"$KUBECTL_LOG"
@@ -98,7 +99,7 @@ def test_contexts():
         assert "k8s://NAMESPACE/NAME" in tutti("hosts", "--server", "k8s://ml", code=2)
 
         p = subprocess.Popen([BIN / "tutti", "connect", "k8s://ml/tutti-aggregator", "--json"], env=env, stdout=subprocess.PIPE, text=True)
-        assert json.loads("".join(iter(p.stdout.readline, "}\n")) + "}") == {"server": c.url}
+        assert json.loads("".join(iter(lambda: read_line(p.stdout), "}\n")) + "}") == {"server": c.url}
         kubectl = (c.dir / "kubectl.log").read_text().splitlines()[-1].split()[0]
         assert os.path.exists(f"/proc/{kubectl}")
         p.send_signal(signal.SIGINT)
@@ -106,7 +107,7 @@ def test_contexts():
         wait_until("kubectl to end", lambda: not os.path.exists(f"/proc/{kubectl}"))
         # kubectl ends with the pod. It is started again with the same port, and again, until the pod is back.
         p = subprocess.Popen([BIN / "tutti", "connect", "k8s://ml/tutti-aggregator"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        p.stdout.readline()
+        read_line(p.stdout)
 
         def logged():
             return [line.split(" ", 1) for line in (c.dir / "kubectl.log").read_text().splitlines()]
@@ -119,7 +120,7 @@ def test_contexts():
         assert {words for _, words in logged()[before:]} == {f"{begin}tutti-aggregator-0 {c.http}:7400"}, logged()
         p.send_signal(signal.SIGTERM)
         assert p.wait(20) == 0 and not os.path.exists(f"/proc/{logged()[-1][0]}")
-        assert p.stderr.read().count("kubectl port-forward ended") == 1
+        assert p.communicate(timeout=20)[1].count("kubectl port-forward ended") == 1
 
         broken_forwards(c, env, logged)
 
@@ -144,7 +145,7 @@ def broken_forwards(c, env, logged):
     wait_until("kubectl to end", lambda: not is_alive(kubectl))
 
     p, kubectl = connect("stubborn")
-    p.stdout.readline()
+    read_line(p.stdout)
     p.send_signal(signal.SIGINT)
     assert p.wait(20) == 0
     wait_until("kubectl to end", lambda: not is_alive(kubectl))

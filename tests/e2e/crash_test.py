@@ -19,6 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from fault_proxy import FaultProxy
 from lib.cluster import SLOW, Cluster, main, wait_until
 from lib.promises import Promises
+from lib.waits import join
 from servers import Versitygw
 
 ARGS = sys.argv[1:] + ["capture", "kill-before,kill-after", "1", "3", "file"][len(sys.argv) - 1:]
@@ -26,6 +27,7 @@ STORE = ARGS[4]
 HOSTS = ("a", "b")
 WINDOW_S, LEAD_S, GRACE_S = 0.2, 0.1, 20
 END_S = 120
+PLAY_S = 3600  # all faults of a life
 LIFE_S = 6  # an operation that has not come by then is none of this life
 OPERATIONS = "*/[!r]*"  # all keys but that of the readiness probe, which comes every 2 s
 
@@ -167,7 +169,7 @@ class Campaign(Promises):
         action, away_s = VARIANTS[variant]
         wait_until("a whole cluster", self.is_well, 60)
         self.set_rules(f"* {OPERATIONS} {action} skip={nth}" + (" times=1" if "crash" in action else ""))
-        caller = threading.Thread(target=LIVES[life], args=(self,))
+        caller = threading.Thread(target=LIVES[life], args=(self,), daemon=True)
         caller.start()
         end = time.monotonic() + LIFE_S * SLOW
         if "crash" in action:
@@ -178,7 +180,7 @@ class Campaign(Promises):
             caller.join(LIFE_S * SLOW)
             hit = True
         self.bring_back(away_s)
-        caller.join()
+        join(caller, END_S)
         wait_until("a whole cluster", self.is_well, 60)
         wait_until(f"all ends, after {life} {variant} {nth}", self.has_settled, END_S)
         self.victims = {"aggregator"} if not away_s else {"the store"}
@@ -256,7 +258,7 @@ def test_operations():
         parts = [(life, v, part) for life, n in clusters.map(count, lives) for v in variants if v != kills[0]
                  for part in split(range(0, n, every), VARIANTS[v][1])]
         for future in [clusters.submit(rows.play, *part) for part in parts]:
-            future.result()
+            future.result(PLAY_S)
     rows.show()
     assert not rows.failures, "\n".join(rows.failures)
 

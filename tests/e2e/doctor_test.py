@@ -205,7 +205,7 @@ def test_live():
                "gpu.nvml", "overlays/gpu", only=False)
 
         other = c.dir / "tutti-agent"
-        version = subprocess.run([BIN / "tutti", "--version"], capture_output=True, text=True, check=True).stdout.split()[1].encode()
+        version = subprocess.run([BIN / "tutti", "--version"], capture_output=True, text=True, check=True, timeout=60).stdout.split()[1].encode()
         other.write_bytes((BIN / "tutti-agent").read_bytes().replace(version + b"\0", b"9" + version[1:] + b"\0"))
         other.chmod(0o755)
         socket_url = f"ipc://{c.dir}/other.ipc"

@@ -68,7 +68,7 @@ def test_join():
         for host in ("host-a", "host-b"):
             file = c.dir / f"{host}-spool/identity/agent.pem"
             assert file.stat().st_mode & 0o777 == 0o600
-            text = subprocess.run(["openssl", "x509", "-in", file, "-noout", "-ext", "subjectAltName,extendedKeyUsage", "-enddate"], capture_output=True, text=True).stdout
+            text = subprocess.run(["openssl", "x509", "-in", file, "-noout", "-ext", "subjectAltName,extendedKeyUsage", "-enddate"], capture_output=True, text=True, timeout=60).stdout
             assert f"URI:tutti://host/{host}/epoch/1" in text and "TLS Web Client Authentication" in text, text
             assert len(audit(c, verb="enrol", who=host, how="join-token", outcome="granted")) == 1
         secret = token.read_text().strip()
@@ -134,14 +134,14 @@ def test_settings_alone():
 
 def make_key(c, name):
     file = c.dir / f"{name}.key"
-    subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", file], check=True, capture_output=True)
+    subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", file], check=True, capture_output=True, timeout=60)
     return file
 
 
 def make_request(c, name, san, key=None):
     """A request for a certificate, DER."""
     p = subprocess.run(["openssl", "req", "-new", "-key", key or make_key(c, name), "-subj", "/", "-addext", f"subjectAltName={san}", "-outform", "DER"],
-                       check=True, capture_output=True)
+                       check=True, capture_output=True, timeout=60)
     return p.stdout
 
 
@@ -154,7 +154,7 @@ def sign(c, name, host, begin=-60, end=3600, epoch=1, ca="authority/ca"):
     conf.write_text(f"[ca]\ndefault_ca=a\n[a]\ndatabase={c.dir}/{name}.index\nnew_certs_dir={c.dir}\npolicy=p\ndefault_md=sha256\nrand_serial=yes\n[p]\ncommonName=optional\n")
     stamp = [time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + s)) for s in (begin, end)]
     subprocess.run(["openssl", "ca", "-batch", "-notext", "-config", conf, "-extfile", ext, "-inform", "DER", "-in", der, "-cert", c.dir / f"{ca}.crt", "-keyfile",
-                    c.dir / f"{ca}.key", "-startdate", stamp[0], "-enddate", stamp[1], "-out", crt, "-subj", "/CN=tutti host"], check=True, capture_output=True)
+                    c.dir / f"{ca}.key", "-startdate", stamp[0], "-enddate", stamp[1], "-out", crt, "-subj", "/CN=tutti host"], check=True, capture_output=True, timeout=60)
     return crt.read_bytes(), key.read_bytes()
 
 

@@ -212,7 +212,7 @@ def test_half_open():
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     with Cluster() as c:
         c.aggregator()
-        half_open = [socket.create_connection(("127.0.0.1", c.http)) for _ in range(1000)]
+        half_open = [socket.create_connection(("127.0.0.1", c.http), 20 * SLOW) for _ in range(1000)]
         other, own = answers(c, "127.0.0.2", 2), answers(c, "127.0.0.1", 10)
         print(f"     another address after {other:.2f} s, their own after {own:.2f} s")
         for s in half_open:

@@ -83,7 +83,7 @@ class Two:
         """False: the capture has no such request."""
         wait_until("both hosts", lambda: sum(h["state"] == "connected" for h in self.c.hosts().values()) == 2, 30)
         before, held = set(self.keys("tutti/")), Held(self.s3, nth, lose)
-        asked = threading.Thread(target=lambda: self.c.tutti("capture", "--duration", "100ms", "--json"))
+        asked = threading.Thread(target=lambda: self.c.tutti("capture", "--duration", "100ms", "--json"), daemon=True)
         asked.start()
         wait_until("the request, or the end", lambda: held.held.is_set() or not asked.is_alive(), 60)
         if not held.held.is_set():

@@ -88,7 +88,7 @@ def heal(c, doc, links):
             c.kill(host, signal.SIGCONT)
         elif kind(host) == "full":
             c.processes[host].terminate()
-            c.processes[host].wait()
+            c.processes[host].wait(20 * SLOW)
             start_agent(c, host, links, first=False)
 
 

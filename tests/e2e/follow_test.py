@@ -34,7 +34,8 @@ class Proxy:
                 near, _ = self.listener.accept()
             except OSError:
                 return
-            far = socket.create_connection(("127.0.0.1", self.target))
+            far = socket.create_connection(("127.0.0.1", self.target), 20 * SLOW)
+            far.settimeout(None)  # it may say nothing for as long as it likes
             is_events = threading.Event()
             threading.Thread(target=self.forward, args=(near, far, is_events), daemon=True).start()
             threading.Thread(target=self.back, args=(far, near, is_events), daemon=True).start()

@@ -17,6 +17,7 @@ from lib.framework_jobs import (POLL_S, Table, annotated, capture, check_begin, 
                                 logged, start_job, step_to_come, wait_known)
 from lib.leftovers import temp_dir
 from lib.netns import isolate, own_processes
+from lib.waits import join
 from lib.xprof import XProf
 
 HERE = pathlib.Path(__file__).parent
@@ -223,7 +224,7 @@ def check_inspect(table, name):
 def mark_until(stop, c, marks):
     while not stop.wait(0.2):
         text, begin_ns = f"mark {len(marks)}", time.time_ns()
-        subprocess.run([BIN / "tutti", "mark", "--local-socket", c.sockets["host-a"], text], check=True)
+        subprocess.run([BIN / "tutti", "mark", "--local-socket", c.sockets["host-a"], text], check=True, timeout=60)
         marks[text] = begin_ns, time.time_ns()
 
 
@@ -253,13 +254,13 @@ def check_one_session(table, name):
         c.wait_hosts(1)
         wait_known(c, p, 60)
         stop, marks = threading.Event(), {}
-        marker = threading.Thread(target=mark_until, args=(stop, c, marks))
+        marker = threading.Thread(target=mark_until, args=(stop, c, marks), daemon=True)
         marker.start()
         try:
             doc, _, file = capture(c)
         finally:
             stop.set()
-            marker.join()
+            join(marker)
         space = xspace.load(file)
         table.check(name, "PyTorch: times", lambda: check_times(doc, logged(c, "torch"), annotated(space, p.pid)))
         table.check(name, "JAX: times", lambda: check_jax_times(doc, space, logged(c, "jax")))

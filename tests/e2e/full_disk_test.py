@@ -18,14 +18,14 @@ TRUTH_S = 5  # docs/operations.md
 def own_mounts():
     if os.geteuid() or ctypes.CDLL(None).unshare(CLONE_NEWNS):
         raise SkipTest("no mount namespace of its own")
-    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True, timeout=60)
 
 
 class Disk:
     def __init__(self, c, path, size):
         self.path = path
         path.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", path], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", path], check=True, timeout=60)
         c.closing.append(self.relax)
 
     def fill(self):
@@ -38,7 +38,7 @@ class Disk:
 
     def remount(self, mode):
         # "busy" while a file is open for writing
-        wait_until(f"a disk that is {mode}", lambda: not subprocess.run(["mount", "-o", f"remount,{mode}", self.path]).returncode)
+        wait_until(f"a disk that is {mode}", lambda: not subprocess.run(["mount", "-o", f"remount,{mode}", self.path], timeout=60).returncode)
 
     def relax(self):
         self.remount("rw")

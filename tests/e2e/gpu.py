@@ -19,6 +19,7 @@ from lib.framework_jobs import (E2E, Table, annotated, capture_as_is, check_begi
                                 check_times, launch_job, logged, wait_job, wait_known)
 from lib.leftovers import temp_dir
 from lib.netns import isolate, own_processes
+from lib.waits import join
 
 PYTHON = sys.argv[1]
 KEEP = pathlib.Path(sys.argv[2]) if sys.argv[2:] else None
@@ -93,7 +94,7 @@ class Oracle(threading.Thread):
     }
 
     def __init__(self):
-        super().__init__()
+        super().__init__(daemon=True)
         self.rows, self.stop = {name: [] for name in self.READERS}, threading.Event()
 
     def __enter__(self):
@@ -102,7 +103,7 @@ class Oracle(threading.Thread):
 
     def __exit__(self, *_):
         self.stop.set()
-        self.join()
+        join(self)
 
     def run(self):
         device = pynvml.nvmlDeviceGetHandleByIndex(0)

@@ -8,6 +8,7 @@ import time
 
 from lib import xspace
 from lib.cluster import SLOW, Cluster, SkipTest, free_port, main, wait_until
+from lib.waits import join, read_line, wait4
 
 try:
     import grpc
@@ -87,7 +88,8 @@ def test_other_user():
         child = os.fork()
         if not child:
             relay_as_user(65534, port, writing)
-        own = int(os.read(reading, 16))
+        with open(reading, "rb") as said:
+            own = int(read_line(said))
         try:
             profile(f"127.0.0.1:{own}", version=1, duration_ms=100)
             raise AssertionError("another user was given samples")
@@ -96,16 +98,19 @@ def test_other_user():
             assert "65534" in e.details(), e
         finally:
             os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
+            wait4(child)
 
 
 def relay_as_user(uid, port, ready):
     """In a child: passes one connection on, over a socket of that user. Does not return."""
     os.setuid(uid)
     listener = socket.create_server(("127.0.0.1", 0))
-    os.write(ready, str(listener.getsockname()[1]).encode())
+    os.write(ready, b"%d\n" % listener.getsockname()[1])
+    listener.settimeout(20 * SLOW)
     a, _ = listener.accept()
-    b = socket.create_connection(("127.0.0.1", port))
+    b = socket.create_connection(("127.0.0.1", port), 20 * SLOW)
+    a.settimeout(60 * SLOW)
+    b.settimeout(60 * SLOW)
 
     def copy(source, to):
         while data := source.recv(65536):
@@ -174,13 +179,13 @@ def test_killed_after_terminate():
         c.aggregator()
         c.agent("host-a", "--tracers", "metrics,marks", "--reconnect-max", "300ms")
         c.wait_hosts(1)
-        client = threading.Thread(target=profile_until_killed, args=(f"127.0.0.1:{c.grpc}",))
+        client = threading.Thread(target=profile_until_killed, args=(f"127.0.0.1:{c.grpc}",), daemon=True)
         client.start()
         wait_until("the capture to run", lambda: any(
             h["state"] == "running" for cap in c.get("/api/v1/captures")["captures"] for h in cap["hosts"]))
         terminate(f"127.0.0.1:{c.grpc}", "by-hand")
         c.kill("aggregator")
-        client.join()
+        join(client)
         c.aggregator()
         session = wait_until("the session", lambda: c.get("/api/v1/sessions")["sessions"], 60)[0]
         assert session["complete"] == 1 and session["duration_ns"] < 40e9, session

@@ -66,7 +66,7 @@ def hung_jobs(c, n, program=JOB, name="prog", command=lambda prog: as_user(prog,
         for i in range(len(servers)):
             c.kill(f"burst-server-{i}")  # what waits for an answer gets an error
         for folder in folders[:len(servers)]:
-            subprocess.run(["umount", "-l", folder], check=True)
+            subprocess.run(["umount", "-l", folder], check=True, timeout=60)
 
 
 def cpu_seconds(pid):
@@ -197,7 +197,7 @@ def test_pytorch():
             for i in range(8):
                 c.processes[f"burst-job-{i}"].kill()
             c.kill("burst-server")
-            subprocess.run(["umount", "-l", folder], check=True)
+            subprocess.run(["umount", "-l", folder], check=True, timeout=60)
 
 
 ASK_AT = '''
@@ -243,7 +243,7 @@ def test_addresses():
             end(c, agent)
         finally:
             c.kill("burst-server")
-            subprocess.run(["umount", "-l", c.dir / "hung"], check=True)
+            subprocess.run(["umount", "-l", c.dir / "hung"], check=True, timeout=60)
 
 
 def test_python_programs():

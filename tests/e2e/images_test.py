@@ -19,7 +19,7 @@ LIMIT = 40 << 20
 
 
 def build(out, *flags):
-    p = subprocess.run([FOLDER / "build.sh", "--bin", BIN, "--out", out, *flags], capture_output=True, text=True, check=False)
+    p = subprocess.run([FOLDER / "build.sh", "--bin", BIN, "--out", out, *flags], capture_output=True, text=True, check=False, timeout=900)
     assert p.returncode == 0, p.stdout + p.stderr
 
 
@@ -29,7 +29,7 @@ def sha256(data):
 
 def needed(program):
     """Libraries and the loader, by the paths at which a program looks for them."""
-    out = subprocess.run(["ldd", BIN / program], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(["ldd", BIN / program], capture_output=True, text=True, check=True, timeout=60).stdout
     return set(re.findall(r"(?:=> |^\s+)/(\S+) \(0x", out, flags=re.M))
 
 
@@ -79,7 +79,7 @@ def check_list(program, version, files, spdx):
     for name, package in owner.items():
         ours = name.startswith("usr/bin/") or name in BESIDE - {"etc/ssl/certs/ca-certificates.crt"}
         assert (package["name"] == "tutti") == ours, (name, package)
-        installed = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package["name"]], capture_output=True, text=True, check=False).stdout
+        installed = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package["name"]], capture_output=True, text=True, check=False, timeout=60).stdout
         assert package["versionInfo"] == (version if ours else installed), (name, package, installed)
 
 
@@ -92,7 +92,7 @@ def check_dockerfile():
 
 
 def main():
-    version = subprocess.run([BIN / "tutti", "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+    version = subprocess.run([BIN / "tutti", "--version"], capture_output=True, text=True, check=True, timeout=60).stdout.split()[1]
     folder = temp_dir("tutti-images")
     build(folder / "one", "--roots", folder / "roots")
     build(folder / "two")

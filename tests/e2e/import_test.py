@@ -317,7 +317,7 @@ def test_resume():
             first = Command(c, "first", c.dir / "big.xplane.pb", "--server", proxy.endpoint, verb="import")
             wait_until("three pieces", lambda: proxy.pieces > 3)
             first.p.kill()
-            first.p.wait()
+            first.p.wait(20)
             assert proxy.offsets == [0, 1 << 20, 2 << 20], proxy.offsets
             proxy.at = None
             doc = c.tutti("import", c.dir / "big.xplane.pb", "--server", proxy.endpoint, "--json", check=0)[1]["sessions"][0]

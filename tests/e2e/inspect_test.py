@@ -16,6 +16,7 @@ import time
 from lib import schema, xspace
 from lib.cluster import BIN, SANITIZER_WORDS, SLOW, main, wait_until
 from lib.leftovers import die_with_parent, temp_dir
+from lib.waits import read_line
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FAKE_TORCH = ROOT / "tests/e2e/lib/fake_torch.py"
@@ -122,8 +123,8 @@ def test_signals_and_what_is_left():
     """A signal is the command's; a process that outlives it is told of."""
     run = Inspection("sh", "-c", 'trap "exit 7" TERM; echo $KINETO_IPC_SOCKET_DIR; sleep 1000 >/dev/null & echo $!; '
                                  'while :; do sleep 0.1; done')
-    sockets = pathlib.Path(run.p.stdout.readline().strip())
-    left = int(run.p.stdout.readline())
+    sockets = pathlib.Path(read_line(run.p.stdout).strip())
+    left = int(read_line(run.p.stdout))
     assert (sockets / "tutti-agent.log").exists(), sockets
     run.p.terminate()
     try:
@@ -139,14 +140,14 @@ def test_signals_and_what_is_left():
 def test_killed_itself():
     """Killed, it takes its daemons with it, and the command goes on; what is left in /tmp is removed by the next one."""
     run = Inspection("sh", "-c", "echo $KINETO_IPC_SOCKET_DIR $$; exec sleep 1000")
-    sockets, command = run.p.stdout.readline().split()
+    sockets, command = read_line(run.p.stdout).split()
     daemons = set(pathlib.Path(f"/proc/{run.p.pid}/task/{run.p.pid}/children").read_text().split()) - {command}
     assert len(daemons) == 2, daemons
     other = Inspection("sh", "-c", "echo $KINETO_IPC_SOCKET_DIR; read line", stdin=subprocess.PIPE)
-    busy = pathlib.Path(other.p.stdout.readline().strip())
+    busy = pathlib.Path(read_line(other.p.stdout).strip())
     kept = pathlib.Path(tempfile.mkdtemp(prefix="tutti-inspect-", dir="/tmp"))  # without a lock: it is kept for its logs
     run.p.kill()
-    run.p.wait()
+    run.p.wait(20 * SLOW)
     try:
         wait_until("its daemons to end", lambda: not any(is_running(pid) for pid in daemons))
         assert is_running(command)
@@ -169,7 +170,9 @@ def stop_at_its_start(run):
     pid = agent()
     words = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
     log = pathlib.Path(words[words.index("--spool") + 1]).with_name("tutti-aggregator.log")
-    while "AGG-HOST " not in log.read_text():
+    end = time.monotonic() + 20 * SLOW
+    while "AGG-HOST " not in log.read_text():  # looked for so often that the agent is stopped before the command begins
+        assert time.monotonic() < end, log.read_text()
         time.sleep(0.001)
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -203,7 +206,7 @@ def test_end_of_the_end():
     """While the session is finished the first signal is told of what the second does; that drops the session. Here its
     agent is stopped, as by a hanging kernel."""
     run = Inspection("sh", "-c", "echo $KINETO_IPC_SOCKET_DIR $PPID; read line; exit 8", stdin=subprocess.PIPE)
-    sockets, _ = run.p.stdout.readline().split()
+    sockets, _ = read_line(run.p.stdout).split()
     children = pathlib.Path(f"/proc/{run.p.pid}/task/{run.p.pid}/children").read_text().split()
     [agent] = [int(pid) for pid in children if pathlib.Path(f"/proc/{pid}/comm").read_text() == "tutti-agent\n"]
     os.kill(agent, signal.SIGSTOP)
@@ -232,7 +235,7 @@ def test_no_command():
     run = Inspection("true", flags=("-o", str(plain)))
     run.end(125)
     assert f"-o {plain} is no folder" in run.err.read_text(), run.err.read_text()
-    p = subprocess.run([BIN / "tutti", "inspect", "gcc", "-o", "x"], capture_output=True, text=True)
+    p = subprocess.run([BIN / "tutti", "inspect", "gcc", "-o", "x"], capture_output=True, text=True, timeout=60)
     assert p.returncode == 2 and "put -- before the command" in p.stderr, p
 
 
@@ -336,7 +339,7 @@ def test_hook_alone():
     script = "import os, sys; os.rmdir(sys.argv[1]); import torch; print(torch._C._autograd._kineto_step(), len(sys.meta_path))"
     path = f"{BIN.resolve() / 'tutti-hook'}:{own}:{ROOT / 'tests/e2e/lib/fake_package'}"
     p = subprocess.run([sys.executable, "-c", script, own / "sockets"], capture_output=True, text=True,
-                       env={**os.environ, "PYTHONPATH": path, "KINETO_IPC_SOCKET_DIR": str(own / "sockets")})
+                       env={**os.environ, "PYTHONPATH": path, "KINETO_IPC_SOCKET_DIR": str(own / "sockets")}, timeout=60)
     assert (p.returncode, p.stderr) == (0, "") and p.stdout.startswith(f"own {own}/sitecustomize.py\nNone "), p
 
 

@@ -157,7 +157,7 @@ def main():
     check_completion(root)
     check_prolog(root)
     # Its daemons and its hook are beside it, behind the link.
-    p = subprocess.run([root / "usr/bin/tutti", "inspect", "--output", root / "inspected", "--", "true"], capture_output=True, text=True)
+    p = subprocess.run([root / "usr/bin/tutti", "inspect", "--output", root / "inspected", "--", "true"], capture_output=True, text=True, timeout=60)
     assert p.returncode == 0 and "no " + str(root) not in p.stderr, p.stderr
     assert list((root / "inspected").rglob("*.xplane.pb")), p.stderr
     shutil.rmtree(root)

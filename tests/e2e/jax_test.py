@@ -107,7 +107,7 @@ def check_snapshots(c):
     assert profiler["reason"] != "profiler-busy", profiler
     wait_until("the job to record again", lambda: snapshot("1s")[1], 60)
     c.processes["host-d"].terminate()
-    c.processes["host-d"].wait()
+    c.processes["host-d"].wait(20)
     c.tutti("capture", "--hosts", "host-a", "--duration", "1500ms", "--json", check=0)
 
 

@@ -15,6 +15,7 @@ import time
 
 from lib.cluster import Cluster, main, wait_until
 from lib.promises import Promises
+from lib.waits import join
 
 KILLS = int(sys.argv[1]) if len(sys.argv) > 1 else 10
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(1 << 32)
@@ -24,6 +25,7 @@ HOSTS = ("a", "b", "c")
 WINDOW_S, LEAD_S, GRACE_S = 0.3, 0.1, 20
 AFTER_S = 0.3  # kills go on until so long after the window: gathering, uploads, the commit
 STOP_S = 30  # the aggregator's limit for a stop is 10 s
+CAMPAIGN_S = 3600
 END_S = 90  # an aggregator waits 35 s for agents that do not come back, and as long as the grace for files
 
 
@@ -74,7 +76,7 @@ class Campaign(Promises):
             what = "capture"
         self.victims.clear()
         stop_after = self.rng.uniform(0, WINDOW_S)
-        asking = threading.Thread(target=self.ask, args=(what, stop_after))
+        asking = threading.Thread(target=self.ask, args=(what, stop_after), daemon=True)
         asking.start()
         # Where most happens in the least time is tried most: at the beginning, and around an early end.
         if what in ("stop", "cancel"):
@@ -85,7 +87,7 @@ class Campaign(Promises):
         if self.rng.random() < 0.2:  # and again, while all are finding each other
             time.sleep(self.rng.uniform(0, 1))
             self.kill(self.rng.choice(("aggregator", *HOSTS)))
-        asking.join()
+        join(asking, END_S)
         wait_until("the end of what is under way", self.settled, END_S)
         self.tally[what] += 1
         self.note_ends()
@@ -117,11 +119,11 @@ def run_one(i, tallies, failures):
 def test_kills():
     print(f"     seed {SEED}, {CLUSTERS} clusters", flush=True)
     tallies, failures, start = [], [], time.monotonic()
-    threads = [threading.Thread(target=run_one, args=(i, tallies, failures)) for i in range(CLUSTERS)]
+    threads = [threading.Thread(target=run_one, args=(i, tallies, failures), daemon=True) for i in range(CLUSTERS)]
     for t in threads:
         t.start()
     for t in threads:
-        t.join()
+        join(t, CAMPAIGN_S)
     for what, n in sorted(sum(tallies, collections.Counter()).items()):
         print(f"     {what:<20}{n:>6}")
     print(f"     {'violations':<20}{len(failures):>6}   {time.monotonic() - start:.0f} s")

@@ -9,6 +9,7 @@ import time
 
 from lib import xspace
 from lib.cluster import BIN, SLOW, Cluster, main, wait_until
+from lib.waits import join
 
 SPAN_MS = 80  # how far a line may be from where it was written: the clocks' readings, and a busy machine between two of them
 
@@ -113,7 +114,7 @@ def test_logs():
         time.sleep(0.3)
         _, doc = c.tutti("capture", "--duration", "1s", "--json", check=0)
         writer.over.set()
-        writer.join()
+        join(writer)
         p = xspace.plane(xspace.load(c.logdir / "plugins/profile" / doc["session"] / "host-a.xplane.pb"), "/host:CPU logs")
         check_times(p, str(app), doc, {"severity": "ERROR", "source": "file", "time": "text"})
         check_times(p, "train-0/main", doc, {"severity": "DEFAULT", "source": "container", "time": "runtime", "pod": "train-0",

@@ -25,14 +25,14 @@ def kustomize():
     """kubectl has it, and tests/servers.sh where there is no kubectl."""
     if shutil.which("kubectl"):
         return ["kubectl", "kustomize"]
-    p = subprocess.run([ROOT / "tests/servers.sh", "wait", "kustomize"], capture_output=True, text=True)
+    p = subprocess.run([ROOT / "tests/servers.sh", "wait", "kustomize"], capture_output=True, text=True, timeout=100)
     if p.returncode:
         sys.exit(p.stderr)
     return [*p.stdout.split(), "build"]
 
 
 def render(overlay):
-    p = subprocess.run([*kustomize(), FOLDER / overlay], capture_output=True, text=True)
+    p = subprocess.run([*kustomize(), FOLDER / overlay], capture_output=True, text=True, timeout=60)
     assert p.returncode == 0, f"{overlay}: {p.stderr}"
     objects = list(yaml.safe_load_all(p.stdout))
     by_name = {(o["kind"], o["metadata"]["name"]): o for o in objects}
@@ -59,7 +59,7 @@ def check_schema(schema, objects):
 
 
 def help_flags(program):
-    out = subprocess.run([BIN / program, "--help"], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run([BIN / program, "--help"], capture_output=True, text=True, check=True, timeout=60).stdout
     return set(re.findall(r"^  --([a-z0-9-]+)", out, flags=re.M))
 
 
@@ -241,7 +241,7 @@ def check_refusals(schema, objects):
 
 def main():
     schema = kubernetes_schema.load()
-    version = subprocess.run([BIN / "tutti", "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+    version = subprocess.run([BIN / "tutti", "--version"], capture_output=True, text=True, check=True, timeout=60).stdout.split()[1]
     for overlay in OVERLAYS:
         objects = render(overlay)
         check_schema(schema, objects)

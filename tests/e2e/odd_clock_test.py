@@ -12,7 +12,7 @@ import subprocess
 import time
 
 from lib import xspace
-from lib.cluster import BIN, Cluster, main, wait_until
+from lib.cluster import BIN, SLOW, Cluster, main, wait_until
 
 CLEAN = int(os.environ.get("TUTTI_CLEAN_CAPTURES", "2"))
 SLEEP_S = float(os.environ.get("TUTTI_SLEEP_S", "2"))
@@ -67,7 +67,7 @@ def capture_with(c, seconds, *meanwhile):
     wait_until("the capture to run", lambda: any(x["state"] == "running" for x in c.get("/api/v1/captures")["captures"]))
     for what in meanwhile:
         what()
-    p.communicate()
+    p.communicate(timeout=60 * SLOW)
     return c.get(f"/api/v1/sessions/{c.get('/api/v1/sessions')['sessions'][0]['session']}")
 
 

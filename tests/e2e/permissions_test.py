@@ -53,7 +53,7 @@ def setting(name):
 
 
 def has_tracefs():
-    return not subprocess.run([*WITH_TRACEFS, "test", "-e", WAKEUP], capture_output=True).returncode
+    return not subprocess.run([*WITH_TRACEFS, "test", "-e", WAKEUP], capture_output=True, timeout=60).returncode
 
 
 def why_not(states, flags):
@@ -78,7 +78,7 @@ def expected():
     for i, (capabilities, states, flags) in enumerate(tables()):
         if ("--sched-wakeups" in flags) != WAKEUPS:
             continue
-        if subprocess.run(setpriv(i, "true", capabilities=capabilities), capture_output=True).returncode:
+        if subprocess.run(setpriv(i, "true", capabilities=capabilities), capture_output=True, timeout=60).returncode:
             print(f"     skipped: this machine does not grant {' '.join(capabilities)}")
             continue
         left_out = why_not(states, flags)
@@ -161,7 +161,7 @@ def check_captured(c, hosts):
 def test_table():
     if os.geteuid():
         raise SkipTest("only root can give an agent single capabilities")
-    if subprocess.run(setpriv(0, "test", "-r", os.path.realpath(sys.executable))).returncode:
+    if subprocess.run(setpriv(0, "test", "-r", os.path.realpath(sys.executable)), timeout=60).returncode:
         raise SkipTest(f"{os.path.realpath(sys.executable)} is in a private folder")
     hosts = expected()
     with Cluster() as c:

@@ -138,7 +138,7 @@ def test_pictures():
         camera.go(f"#/s/{nightly}", "window", ".status")
         p.ready()
         c.processes["aggregator"].terminate()
-        c.processes["aggregator"].wait()
+        c.processes["aggregator"].wait(20)
 
         def lost():
             b.press("w", hold_ms=900)

@@ -25,7 +25,7 @@ def table():
 
 def test_defaults():
     """The ports of the table are the defaults, on loopback; an agent listens at none."""
-    out = subprocess.run([BIN / "tutti-aggregator", "--print-config"], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run([BIN / "tutti-aggregator", "--print-config"], capture_output=True, text=True, check=True, timeout=60).stdout
     for setting, (port, _) in table().items():
         assert f"\n{setting} = 127.0.0.1:{port}\n" in out, out
     with Cluster() as c:

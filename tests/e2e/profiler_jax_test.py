@@ -18,6 +18,7 @@ except ImportError:
     sys.exit(77)
 
 from lib import netns, xspace
+from lib.waits import join
 
 HERE = pathlib.Path(__file__).parent
 SLOW = float(os.environ.get("TUTTI_TEST_SLOW", "1"))
@@ -53,7 +54,7 @@ class Job:
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGCONT)
             self.process.kill()
-        self.process.wait()
+        self.process.wait(20 * SLOW)
         if not self.log.closed:
             self.log.close()
 
@@ -149,10 +150,10 @@ def check_ends(directory, j):
             time.sleep(0.1)
         j.process.kill()
 
-    killer = threading.Thread(target=kill)
+    killer = threading.Thread(target=kill, daemon=True)
     killer.start()
     result = once(directory, 2500, [f"127.0.0.1:{j.port()}"])
-    killer.join()
+    join(killer)
     assert (result["result"], result["reason"]) == ("failed", "profiler-lost"), result["reason"]
 
 

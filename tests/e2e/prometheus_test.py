@@ -24,12 +24,12 @@ MAY_BE_EMPTY = ("quota", "tutti_sessions")
 
 class Prometheus:
     def __init__(self, c):
-        program = subprocess.run([ROOT / "tests/servers.sh", "wait", "prometheus"], capture_output=True, text=True, check=True).stdout.strip()
+        program = subprocess.run([ROOT / "tests/servers.sh", "wait", "prometheus"], capture_output=True, text=True, check=True, timeout=100).stdout.strip()
         self.port, self.tool = free_port(), pathlib.Path(program).with_name("promtool")
         config = c.dir / "prometheus.yml"
         config.write_text(CONFIG.format(rules=FOLDER / "alerts.yaml", port=c.http))
         for words in (["check", "config", config], ["check", "rules", FOLDER / "alerts.yaml"]):
-            p = subprocess.run([self.tool, *words], capture_output=True, text=True)
+            p = subprocess.run([self.tool, *words], capture_output=True, text=True, timeout=60)
             assert p.returncode == 0, p.stdout + p.stderr
         c.start("prometheus", [program, "--config.file", config, "--storage.tsdb.path", c.dir / "tsdb", "--web.listen-address", f"127.0.0.1:{self.port}"])
         wait_until("Prometheus", self.is_ready, 60)
@@ -61,7 +61,7 @@ class Prometheus:
 
 def check_metrics_text(p, c):
     """promtool knows Prometheus's own conventions."""
-    out = subprocess.run([p.tool, "check", "metrics"], input="\n".join(c.metrics()) + "\n", capture_output=True, text=True)
+    out = subprocess.run([p.tool, "check", "metrics"], input="\n".join(c.metrics()) + "\n", capture_output=True, text=True, timeout=60)
     assert out.returncode == 0, out.stdout + out.stderr
 
 
@@ -93,7 +93,7 @@ def test_rules_and_dashboard():
             wait_until(f"{sample} to be 1", lambda: p.query(sample)[0]["value"][1] == "1", 30)
 
         agent.kill()
-        agent.wait()
+        agent.wait(20 * SLOW)
         agent.expected = False
         code, _ = c.tutti("capture", "-d", "200ms")
         assert code == 4, code

@@ -15,6 +15,7 @@ import urllib.request
 
 from access_test import ask
 from lib.cluster import BIN, Cluster, free_port, main, wait_until
+from lib.waits import read_line
 from manifests_test import ROOT
 
 
@@ -27,7 +28,7 @@ def part(text):
 
 
 def start_provider(c):
-    p = subprocess.run([ROOT / "tests/servers.sh", "wait", "oidc-provider"], capture_output=True, text=True)
+    p = subprocess.run([ROOT / "tests/servers.sh", "wait", "oidc-provider"], capture_output=True, text=True, timeout=100)
     if p.returncode:
         sys.exit(p.stderr)
     node, module = p.stdout.split()
@@ -69,7 +70,7 @@ class Person:
         p = subprocess.Popen([BIN / "tutti", "login", "--issuer", self.url], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         said = ""
         while not (m := re.search(r"type the code (\S+)", said)):
-            line = p.stderr.readline()
+            line = read_line(p.stderr)
             assert line, said
             said += line
         verb, _, query = action.partition("?")
@@ -136,7 +137,7 @@ def check_signed(c, url):
         status, doc, _ = ask(c, sign(url, **change), "GET", "/api/v1/whoami")
         assert status == 401 and reason in doc["error"], (change, status, doc)
     hidden = sign(url, alg="HS256")
-    secret = subprocess.run(["openssl", "pkey", "-pubin", "-inform", "DER", "-pubout"], input=ec_spki(keys["ES256"]), capture_output=True, check=True).stdout
+    secret = subprocess.run(["openssl", "pkey", "-pubin", "-inform", "DER", "-pubout"], input=ec_spki(keys["ES256"]), capture_output=True, check=True, timeout=60).stdout
     head, payload, signature = hidden.split(".")
     assert b64(hmac.new(secret, f"{head}.{payload}".encode(), hashlib.sha256).digest()) == signature, "the public key is the secret"
     print(f"     {len(good)} tokens of the provider are taken, {len(cases)} refused, each with its reason", flush=True)

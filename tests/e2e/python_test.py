@@ -338,6 +338,6 @@ def test_no_permission():
         assert code == 3 and p.poll() is None, doc
 
 
-assert subprocess.run([BIN / "tutti-agent", "--help"], capture_output=True, text=True).stdout.count("--python-hz") == 1
+assert subprocess.run([BIN / "tutti-agent", "--help"], capture_output=True, text=True, timeout=60).stdout.count("--python-hz") == 1
 main(test_timeline, test_stopped, test_roots, test_crowd, test_too_many_threads, test_short_window, test_asked_rarely, test_exec, test_killed_reader,
      test_no_reader, test_no_permission)

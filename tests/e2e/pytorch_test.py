@@ -8,6 +8,7 @@ import time
 from lib import xspace
 from lib.cluster import Cluster, main, wait_until
 from lib.siege import SANITIZED, memory_mb
+from lib.waits import join
 
 FAKE = pathlib.Path(__file__).resolve().parent / "lib/fake_torch.py"
 
@@ -135,7 +136,7 @@ class OwnMemory(threading.Thread):
 
     def more(self):
         self.over.set()
-        self.join()
+        join(self)
         return self.most - self.before
 
 

@@ -102,7 +102,7 @@ def check_in_xprof(logdir, run):
     finally:
         for p in processes:
             p.kill()
-            p.wait()
+            p.wait(20)
 
 
 main(test_once_json, test_first_five_minutes, test_on_a_bucket, test_with_jax, own_network=False, own_pids=False)  # it may install packages

@@ -15,6 +15,7 @@ import time
 from lib.certs import make_ca
 from lib.cluster import SLOW, Cluster, main, wait_until
 from lib.replicas import HOSTS, LEASE_S, Replicas, can_be_elsewhere
+from lib.waits import join
 
 TIMES, SEED = (int(a) for a in (sys.argv[1:] + ["4", "1"][len(sys.argv) - 1:]))
 WINDOW_S = 0.5
@@ -35,11 +36,11 @@ def play(r, draw, number, sig):
             answers.append(c.call("POST", "/api/v1/captures", {"duration_ns": int(WINDOW_S * 1e9), "run": f"n{number}"}, timeout=5))
         except OSError:
             pass  # the leader went before it answered
-    asked = threading.Thread(target=ask)
+    asked = threading.Thread(target=ask, daemon=True)
     asked.start()
     time.sleep(after)
     c.kill(former, sig)
-    asked.join()
+    join(asked)
     r.wait_leader(other_than=former)
     r.wait_until("the hosts", lambda: sum(h["state"] == "connected" for h in c.hosts().values()) == len(HOSTS), 60, former)
     promised = [doc["session"] for status, doc in answers if 200 <= status < 300]
@@ -175,11 +176,11 @@ def test_command_over_takeover():
         r = Replicas(c)
         done = []
         servers = f"{r.url(r.lead)},{r.url(r.follower())}"
-        command = threading.Thread(target=lambda: done.append(c.tutti("capture", "--server", servers, "--duration", "3s", "--json")))
+        command = threading.Thread(target=lambda: done.append(c.tutti("capture", "--server", servers, "--duration", "3s", "--json")), daemon=True)
         command.start()
         wait_until("the capture to run", lambda: any(s["state"] == "running" for s in c.get("/api/v1/captures")["captures"]))
         c.kill(r.lead)
-        command.join()
+        join(command)
         code, doc = done[0]
         assert code == 0 and doc["state"] == "committed" and {h["state"] for h in doc["hosts"]} == {"complete"}, (done, c.stderr)
 

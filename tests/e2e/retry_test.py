@@ -71,7 +71,7 @@ def test_no_caller_waits():
         c.wait_hosts(1)
         p, session = begin(c, "--duration", "1s")
         p.kill()
-        p.wait()
+        p.wait(20 * SLOW)
         wait_until("the session", lambda: [s for s in c.tutti("sessions", "--json")[1]["sessions"]
                                            if s["session"] == session and s["complete"] == 1])
 

@@ -13,6 +13,7 @@ import sys
 from lib import xspace
 from lib.cluster import Cluster, main, wait_until
 from lib.leftovers import die_with_parent
+from lib.waits import read_line
 
 WINDOW_S = 2
 FEW = 50 # of some 5,000 switches: short ones of kernel threads
@@ -139,13 +140,13 @@ def check_limited(c):
 
 def start_job(kind):
     p = subprocess.Popen([sys.executable, "-c", JOB, kind], stdout=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
-    assert p.stdout.readline() == "begun\n"
+    assert read_line(p.stdout) == "begun\n"
     return p
 
 
 def end_job(p):
     p.terminate()
-    return json.loads(p.communicate()[0])
+    return json.loads(p.communicate(timeout=20)[0])
 
 
 def capture(c):

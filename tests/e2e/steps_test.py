@@ -84,7 +84,7 @@ def test_refused():
         assert c.tutti("capture", "--at-step", now() + 100000)[0] == 2 and "too far away" in c.stderr, c.stderr
         assert c.tutti("sessions", "--json", check=0)[1]["sessions"] == []
         c.processes["burst-host-c"].terminate()
-        c.processes["burst-host-c"].wait()
+        c.processes["burst-host-c"].wait(20)
         wait_until("host-c to be taken for silent", lambda: not c.tutti(
             "mark", "--local-socket", c.sockets["host-c"], "--step", now() - 1000, check=0)[0] and c.tutti(
             "capture", "--at-step", "next", "--steps", "1")[0] == 2 and "disagree" in c.stderr)

@@ -35,7 +35,7 @@ def end_stuck_agent(c, file, program):
         wait_until("the symbols to be read", mark.exists)
     finally:
         job.kill()
-        job.wait()
+        job.wait(20 * SLOW)
     begin = time.monotonic()
     agent.terminate()
     assert agent.wait(20 * SLOW) == 0, agent.returncode

@@ -33,7 +33,7 @@ def within(ahead_s):
 
 
 def skip_without_namespaces():
-    if not shutil.which("unshare") or subprocess.run(["unshare", "--time", "--monotonic", "1", "true"], capture_output=True).returncode:
+    if not shutil.which("unshare") or subprocess.run(["unshare", "--time", "--monotonic", "1", "true"], capture_output=True, timeout=60).returncode:
         raise SkipTest("no time namespaces here")
 
 
@@ -79,8 +79,8 @@ def test_time_namespaces():
         time.sleep(4)  # well within the window
         for host in AGENTS:
             subprocess.run([*within("-7"), BIN / "tutti", "mark", f"mark {time.time_ns()}", "--local-socket", c.sockets[host]],
-                           check=True, stdout=subprocess.DEVNULL)
-        _, doc = capture.result()
+                           check=True, stdout=subprocess.DEVNULL, timeout=60)
+        _, doc = capture.result(60 * SLOW)
         for host in AGENTS:
             check_host(c, doc["session"], host, jobs)
 

@@ -103,7 +103,7 @@ def check_16(p):
     c = p.c
     p.whole()
     c.processes["aggregator"].terminate()
-    c.processes["aggregator"].wait()
+    c.processes["aggregator"].wait(20)
     p.b.press("w", hold_ms=900)
     p.b.press("d", hold_ms=300)
     wait_until("the notice", lambda: "connection lost" in p.b.text("#v-note") and "reconnecting" in p.b.text("#link"))
@@ -158,7 +158,7 @@ def check_19(p, v):
 
 def axe():
     """axe-core's script, or None where it is not installed."""
-    done = subprocess.run([SERVERS, "wait", "axe"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    done = subprocess.run([SERVERS, "wait", "axe"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False, timeout=60)
     return pathlib.Path(done.stdout.strip()).read_text() if done.returncode == 0 else None
 
 

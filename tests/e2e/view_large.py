@@ -88,9 +88,11 @@ def test_large():
         b.open(f"{c.url}/#/s/{session}")
         wait_until("the first tracks", lambda: b.run("return window.tutti?.state()?.onScreen"), 120)
         first, progress = time.monotonic() - begin, []
-        while not b.run("return window.tutti.state().complete"):
+
+        def is_complete():
             progress.append(b.text("#v-note"))
-            time.sleep(0.1)
+            return b.run("return window.tutti.state().complete")
+        wait_until("all tracks", is_complete, 300)
         whole = p.ready()
         print(f"     check 2: {LARGE.stat().st_size / 1e6:.0f} MB, {whole['events']:,} events: first tracks after {first:.1f} s (goal 3), all after {time.monotonic() - begin:.1f} s"
               f" (goal 5), {len(set(progress))} different notes of progress; {whole['received'] / 1e6:.2f} MB to the page (goal 2)")

@@ -278,7 +278,7 @@ def test_answers():
         damaged = bytearray(index.read_bytes())
         damaged[-200] ^= 1
         c.processes["aggregator"].terminate()
-        c.processes["aggregator"].wait()
+        c.processes["aggregator"].wait(20)
         index.write_bytes(damaged)
         c.aggregator()
         c.wait_hosts(2)

@@ -89,8 +89,8 @@ def test_viewers():
             finally:
                 for name in [n for n in c.processes if n.startswith("burst-xprof")]:
                     c.processes[name].kill()
-                    c.processes[name].wait()
-                subprocess.run(["umount", "-l", folder], check=True)
+                    c.processes[name].wait(20)
+                subprocess.run(["umount", "-l", folder], check=True, timeout=60)
         else:
             print("     mounted: left out, there is no /dev/fuse, or this is not root")
         if XPROF_RS:

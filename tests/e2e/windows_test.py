@@ -93,10 +93,11 @@ def capture(c, agent, window):
     env = {**os.environ, "TUTTI_SERVER": c.url}
     p = subprocess.Popen([BIN / "tutti", "capture", "--duration", window, "--json"], env=env, text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    while p.poll() is None:
+    end = time.monotonic() + length_s + 60 * SLOW
+    while p.poll() is None and time.monotonic() < end:
         most = max(most, sum(ring_files(agent.pid)))
         time.sleep(0.1)
-    out, err = p.communicate()
+    out, err = p.communicate(timeout=20 * SLOW)
     assert p.returncode == 0, f"{window}: exit {p.returncode}\n{err}{out}"
     assert (most > 0) == (length_s > RING_S * 1.5) or length_s < RING_S * 1.5, f"{window}: {most} bytes in files"
     wait_until("the rings to give their files back", lambda: not ring_files(agent.pid))

@@ -64,7 +64,7 @@ class Ceph:
         self.host = f"127.0.0.1:{self.free_range()}"
         self.endpoint = f"http://{self.host}"
         try:
-            subprocess.run([HERE / "ceph_up.sh", self.folder, self.host.split(":")[1]], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([HERE / "ceph_up.sh", self.folder, self.host.split(":")[1]], check=True, stdout=subprocess.DEVNULL, timeout=600)
             self.make_bucket("bucket")
         except BaseException:
             self.__exit__()
@@ -72,15 +72,15 @@ class Ceph:
         return self
 
     def __exit__(self, *_):
-        subprocess.run([HERE / "ceph_up.sh", "--down", self.folder], check=False)
+        subprocess.run([HERE / "ceph_up.sh", "--down", self.folder], check=False, timeout=100)
         self.temporary.cleanup()
 
     def ask(self, method, path, body, service):
-        with urllib.request.urlopen(urllib.request.Request(self.endpoint + path, data=body or None, method=method, headers=sign(method, self.host, path, "", body, service))) as answer:
+        with urllib.request.urlopen(urllib.request.Request(self.endpoint + path, data=body or None, method=method, headers=sign(method, self.host, path, "", body, service)), timeout=60) as answer:
             return answer.read().decode()
 
     def admin(self, *arguments):
-        subprocess.run(["radosgw-admin", *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "CEPH_CONF": str(self.folder / "ceph.conf")})
+        subprocess.run(["radosgw-admin", *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "CEPH_CONF": str(self.folder / "ceph.conf")}, timeout=60)
 
     def make_bucket(self, name):
         self.ask("PUT", f"/{name}", b"", "s3")

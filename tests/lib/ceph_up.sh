@@ -12,7 +12,7 @@ down() {
 	for file in "$1"/run/*.pid; do
 		[ -s "$file" ] || continue
 		pid=$(<"$file") name=$(cat "/proc/$pid/comm" 2>/dev/null)
-		case $name in ceph-* | radosgw) kill "$pid" && tail --pid="$pid" -f /dev/null & ;; esac
+		case $name in ceph-* | radosgw) kill "$pid" && timeout 60 tail --pid="$pid" -f /dev/null & ;; esac
 	done
 	wait
 }

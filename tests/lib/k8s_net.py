@@ -88,7 +88,8 @@ def forward():
     with socket.create_server((SERVICE, 443)) as listener:
         while True:
             client, _ = listener.accept()
-            server = socket.create_connection((url.hostname, url.port))
+            server = socket.create_connection((url.hostname, url.port), 20)
+            server.settimeout(None)  # a watch may say nothing for hours
             for ends in ((client, server), (server, client)):
                 threading.Thread(target=copy, args=ends, daemon=True).start()
 

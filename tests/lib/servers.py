@@ -9,16 +9,15 @@ a key is there after the put and not when the session is opened, lists every mem
 Azurite has no known fault here: like Azure's own server it does not hold a grant to its size.
 """
 import base64
-import ctypes
 import hashlib
 import hmac
 import json
 import pathlib
 import shlex
-import signal
 import socket
 import ssl
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.parse
@@ -26,6 +25,9 @@ import urllib.request
 from email.utils import formatdate
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests/e2e"))
+from lib.leftovers import die_with_parent  # noqa: E402
+
 START_S = 120
 SECRET = "secretsecret/+test"
 ACCOUNT = "devstoreaccount1"  # Azurite's own
@@ -36,10 +38,6 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
-
-
-def die_with_parent():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 class Server:
@@ -57,7 +55,7 @@ class Server:
         raise NotImplementedError
 
     def __enter__(self):
-        command = subprocess.run([ROOT / "tests/servers.sh", "wait", self.program], capture_output=True, text=True)
+        command = subprocess.run([ROOT / "tests/servers.sh", "wait", self.program], capture_output=True, text=True, timeout=100)
         if command.returncode:
             raise SystemExit(command.stderr)
         self.temporary = tempfile.TemporaryDirectory(prefix="tutti-server-")
@@ -68,14 +66,14 @@ class Server:
             self.process = subprocess.Popen([*shlex.split(command.stdout), *self.arguments()], env={"HOME": str(self.folder), "PATH": "/usr/bin:/bin", **self.more_environment()},
                                             stdout=log, stderr=log, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent)
         try:
-            self.wait()
+            self.wait_ready()
             self.make_bucket()
         except BaseException:
             self.__exit__()
             raise
         return self
 
-    def wait(self):
+    def wait_ready(self):
         end = time.monotonic() + START_S
         while True:
             try:
@@ -88,7 +86,7 @@ class Server:
 
     def __exit__(self, *_):
         self.process.kill()
-        self.process.wait()
+        self.process.wait(20)
         self.temporary.cleanup()
 
 
@@ -124,7 +122,7 @@ class FakeGcs(Server):
         return ["-scheme", "http", "-host", "127.0.0.1", "-port", str(self.port), "-backend", "memory", "-external-url", self.endpoint, "-public-host", f"127.0.0.1:{self.port}"]
 
     def make_bucket(self):
-        urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/storage/v1/b?project=p", json.dumps({"name": "bucket"}).encode(), {"Content-Type": "application/json"})).close()
+        urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/storage/v1/b?project=p", json.dumps({"name": "bucket"}).encode(), {"Content-Type": "application/json"}), timeout=60).close()
 
     def url(self, prefix=""):
         return f"gs://bucket/{prefix}"
@@ -156,7 +154,7 @@ class Azurite(Server):
             return arguments
         cert, key = self.folder / "cert.pem", self.folder / "key.pem"
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
-                        "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", cert], check=True, stderr=subprocess.DEVNULL)
+                        "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", cert], check=True, stderr=subprocess.DEVNULL, timeout=60)
         return [*arguments, "--cert", str(cert), "--key", str(key), "--oauth", "basic"]
 
     def make_bucket(self):
@@ -164,7 +162,7 @@ class Azurite(Server):
         text = "PUT" + "\n" * 12 + "".join(f"{k}:{v}\n" for k, v in headers.items()) + f"/{ACCOUNT}/{ACCOUNT}/container\nrestype:container"
         context = ssl.create_default_context(cafile=self.folder / "cert.pem") if self.scheme == "https" else None
         urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/{ACCOUNT}/container?restype=container", method="PUT",
-                                                      headers={**headers, "Authorization": f"SharedKey {ACCOUNT}:{account_mac(text)}"}), context=context).close()
+                                                      headers={**headers, "Authorization": f"SharedKey {ACCOUNT}:{account_mac(text)}"}), context=context, timeout=60).close()
 
     def url(self, prefix=""):
         ca = f"&ca={self.folder / 'cert.pem'}" if self.scheme == "https" else ""

@@ -67,6 +67,16 @@ check_words() {
 		-e '\b(TO''DO|FIX''ME|XX''X)\b' -e '(^|[^A-Za-z0-9_}>)])/(ho''me|ro''ot)/'
 }
 
+# A test that waits for ever holds up the run, and says nothing. Unit and conformance tests end by tests/lib/deadline.c.
+check_deadlines() {
+	git ls-files -co --exclude-standard -z -- tests | xargs -0r grep -lIE -s -d skip '^#!.*python|^"""' | xargs -r python3 "$lint/deadlines.py"
+	git ls-files -co --exclude-standard -z -- 'tests/*.[ch]' | xargs -0r awk -f "$lint/strip.awk" |
+		sed -nE -e 's/^([^:]*:[0-9]+:).*\b(p?poll|epoll_p?wait)\(.*, -1\).*/\1 \2() without a timeout/p' \
+			-e 's/^([^:]*:[0-9]+:).*\b(v?fork\(|PR_SET_PDEATHSIG).*/\1 \2: what is forked ends with its test: child_fork() of base\/child.h/p'
+	git ls-files -co --exclude-standard -z -- 'tests/*.sh' 'deploy/*.sh' 'web/*.sh' | xargs -0r grep -HnE '\bcurl +-' -s | grep -vE -- ' -m [0-9]' |
+		sed -nE 's/^([^:]*:[0-9]+:).*/\1 curl without -m/p'
+}
+
 # Words that the glossary has retired, in code, comments, texts and docs.
 check_terms() {
 	git ls-files -co --exclude-standard -z -- '*.[ch]' '*.proto' '*.md' '*.sh' '*.py' '*.html' '*.cmake' ':!tests/lint' |

@@ -16,7 +16,7 @@ declare -A about=(
 	[fronts]="from outside, only front-door headers are included"
 	[circles]="no include circle between rooms, none of more than three modules inside"
 	[libraries]="library headers stay in their folder"
-	[calls]="clocks, sleeps, sockets, threads and exits stay in theirs"
+	[calls]="clocks, sleeps, sockets, threads, forks and exits stay in theirs"
 	[headers]="every header compiles alone"
 	[format]="clang-format 14 would change nothing"
 	[tables]="every member of a table has a comment"
@@ -25,9 +25,10 @@ declare -A about=(
 	[terms]="no word that the glossary has retired"
 	[paths]="files that docs and comments name are there"
 	[columns]="lines of docs have at most 140 characters"
+	[deadlines]="no test waits without a deadline"
 )
 checks=("$@")
-[ $# -gt 0 ] || checks=(layers fronts circles libraries calls headers format tables licence words terms paths columns)
+[ $# -gt 0 ] || checks=(layers fronts circles libraries calls headers format tables licence words terms paths columns deadlines)
 
 # An unreadable repository must not pass for a clean one.
 if ! git rev-parse --git-dir >/dev/null || [ "$(files c h | wc -c)" -eq 0 ]; then

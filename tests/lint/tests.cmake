@@ -1,5 +1,5 @@
 # The tree's own rules, one test for each, and a test that no rule is blind.
-foreach(check layers fronts circles libraries calls headers format tables licence words terms paths columns)
+foreach(check layers fronts circles libraries calls headers format tables licence words terms paths columns deadlines)
 	add_test(NAME lint/${check} COMMAND ${CMAKE_CURRENT_LIST_DIR}/run.sh ${check})
 	set_tests_properties(lint/${check} PROPERTIES LABELS lint
 		ENVIRONMENT LINT_BUILD=${CMAKE_BINARY_DIR})

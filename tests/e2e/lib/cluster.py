@@ -28,11 +28,11 @@ import urllib.request
 
 from lib.leftovers import die_with_parent, temp_dir
 from lib.netns import SkipTest, isolate, own_processes
+from lib.waits import SLOW
 
 from lib import schema
 
 BIN = pathlib.Path(os.environ.get("TUTTI_BIN", "build/dev/bin"))
-SLOW = float(os.environ.get("TUTTI_TEST_SLOW", "1"))  # sanitizers and busy machines wait longer
 SANITIZER_WORDS = ("ERROR: AddressSanitizer", "runtime error:", "WARNING: ThreadSanitizer", "LeakSanitizer")
 
 
@@ -151,7 +151,7 @@ class Cluster:
         p = self.processes[name]
         p.send_signal(sig)
         if sig == signal.SIGKILL:
-            p.wait()
+            p.wait(20 * SLOW)
             p.expected = False
 
     def stop_all(self):
@@ -168,7 +168,7 @@ class Cluster:
                     p.wait(20 * SLOW)
                 except subprocess.TimeoutExpired:
                     p.kill()
-                    p.wait()
+                    p.wait(20 * SLOW)
                     codes[name] = "killed: did not stop"
                     continue
             if p.expected and (BIN / "tutti-agent").parent == pathlib.Path(p.args[0]).parent and name != "burst":
@@ -291,6 +291,12 @@ class Cluster:
         return found
 
 
+def show_output(e):
+    """What a program had printed that failed, or did not end in time."""
+    for output in filter(None, (getattr(e, "stdout", None), getattr(e, "stderr", None))):
+        print(output.decode(errors="replace") if isinstance(output, bytes) else output, file=sys.stderr)
+
+
 def main(*tests, own_network=True, own_pids=True):
     """Runs test functions one after the other, in a network of their own and with processes of their own, so that agents sample no program of
     another test; exit status 1 if one failed, 77 if one asked to be skipped."""
@@ -307,8 +313,9 @@ def main(*tests, own_network=True, own_pids=True):
         except SkipTest as why:
             print(f"skip {test.__name__}: {why}", flush=True)
             sys.exit(77)
-        except Exception:
+        except Exception as e:
             traceback.print_exc()
+            show_output(e)
             print(f"FAIL {test.__name__}", flush=True)
             failed += 1
     sys.exit(1 if failed else 0)

@@ -10,6 +10,15 @@ import tempfile
 
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
+forking = 0  # the process that forks, as its child finds it
+
+
+def note_forking():
+    global forking
+    forking = os.getpid()
+
+
+os.register_at_fork(before=note_forking)
 
 
 def is_dead(pid):
@@ -39,5 +48,7 @@ def temp_dir(prefix):
 
 
 def die_with_parent():
-    """For subprocess's preexec_fn: the process is killed when the one that started it is."""
+    """For a process that was just forked, as subprocess's preexec_fn: it is killed when the thread that forked it ends."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != forking:  # before that
+        os._exit(1)

@@ -33,7 +33,7 @@ def setns(fd):
 
 
 def ip(*words):
-    p = subprocess.run(["ip", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    p = subprocess.run(["ip", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     if p.returncode:
         raise SkipTest(f"no network namespaces here: ip {' '.join(words)}: {p.stderr.strip()}")
 
@@ -58,13 +58,13 @@ class Pair:
     def __exit__(self, *_):
         setns(self.home)
         for name in (self.near, self.far):
-            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, timeout=60)
         os.close(self.home)
 
     def lay_cable(self):
         left = os.listdir("/run/netns") if os.path.isdir("/run/netns") else []
         for name in dead_names(left, "tutti"):
-            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, timeout=60)
         ip("netns", "add", self.near)
         self.connect_far()
 
@@ -123,7 +123,7 @@ def own_processes():
     if os.geteuid() or os.environ.pop("TUTTI_OWN_PROCESSES", None):
         return
     command = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
-    p = subprocess.run([*command, "true"], capture_output=True, text=True)
+    p = subprocess.run([*command, "true"], capture_output=True, text=True, timeout=60)
     if p.returncode:
         print(f"note: no process ids of its own ({p.stderr.strip()}): agents see other programs here", file=sys.stderr, flush=True)
         return

@@ -33,7 +33,8 @@ class Relay:
                 return
             self.connections += 1
             try:
-                far = socket.create_connection(("127.0.0.1", self.target))
+                far = socket.create_connection(("127.0.0.1", self.target), 20)
+                far.settimeout(None)  # it may say nothing for as long as it likes
             except OSError:
                 near.close()
                 continue

@@ -23,7 +23,7 @@ def can_be_elsewhere(folder):
     """Needs root, and a kernel whose exec enters the time namespace."""
     if os.geteuid() != 0 or not shutil.which("unshare"):
         return False
-    read = subprocess.run([*ELSEWHERE, sys.executable, "-c", "import time; print(time.monotonic())"], cwd=folder, capture_output=True, text=True)
+    read = subprocess.run([*ELSEWHERE, sys.executable, "-c", "import time; print(time.monotonic())"], cwd=folder, capture_output=True, text=True, timeout=60)
     return read.returncode == 0 and float(read.stdout) > time.monotonic() + 4000
 
 

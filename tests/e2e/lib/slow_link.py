@@ -23,7 +23,8 @@ class SlowLink:
         while True:
             try:
                 near, _ = self.listener.accept()
-                far = socket.create_connection(("127.0.0.1", self.target))
+                far = socket.create_connection(("127.0.0.1", self.target), 20)
+                far.settimeout(None)  # it may say nothing for as long as it likes
             except OSError:
                 return
             # What stands in a kernel's buffer counts as sent for the sender: keep it small.

@@ -15,7 +15,7 @@ def message_class(file, name):
     """A message class made from a .proto file; no generated code, so any protobuf version will do."""
     with tempfile.NamedTemporaryFile() as out:
         subprocess.run(["protoc", f"-I{PROTO}", "--include_imports", f"--descriptor_set_out={out.name}", file],
-                       check=True)
+                       check=True, timeout=60)
         files = descriptor_pb2.FileDescriptorSet.FromString(pathlib.Path(out.name).read_bytes())
     pool = descriptor_pool.DescriptorPool()
     for f in files.file:
@@ -46,7 +46,7 @@ def protoc_decodes(path):
     """Does `protoc --decode` accept the file?"""
     with open(path, "rb") as f:
         p = subprocess.run(["protoc", f"-I{PROTO}", "--decode=tensorflow.profiler.XSpace",
-                            "tensorflow/xplane.proto"], stdin=f, stdout=subprocess.DEVNULL)
+                            "tensorflow/xplane.proto"], stdin=f, stdout=subprocess.DEVNULL, timeout=60)
     return p.returncode == 0
 
 
