@@ -5,6 +5,7 @@ printed: a trace that a process gives is converted in memory."""
 import contextlib
 import os
 import pathlib
+import select
 import socket
 import struct
 import sys
@@ -161,9 +162,7 @@ def clients_that_do_not_read(s):
                 for _ in range(3000):
                     c.send(status())
         for i in range(5):
-            start = time.monotonic()
             s.tutti_local("mark", f"honest {i}")
-            assert time.monotonic() - start < 10 * SLOW
 
 
 def connections_that_are_held(s):
@@ -191,9 +190,9 @@ def questions_to_the_aggregator(s):
             clients = [stack.enter_context(contextlib.closing(s.client())) for _ in range(20)]
             for c in clients:
                 c.send(m.SerializeToString())
-            start = time.monotonic()
             s.tutti_local("status")
-            assert time.monotonic() - start < 5 * SLOW, "requests that wait for the aggregator hold up others"
+            answered = select.select([c.sock for c in clients], [], [], 0)[0]
+            assert len(answered) < len(clients), "requests that wait for the aggregator hold up others"
     finally:
         aggregator.send_signal(18)
     wait_until("the link", lambda: s.hosts()["host-0"]["state"] == "connected", 30)

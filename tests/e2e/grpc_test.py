@@ -25,14 +25,11 @@ def check_server(address, service):
         assert health.Check(health_pb2.HealthCheckRequest(service=service), timeout=10).status == 1
         names = ProtoReflectionDescriptorDatabase(channel).get_services()
         assert {service, "grpc.health.v1.Health"} <= set(names), names
-        start = time.monotonic()
         try:
             channel.unary_unary("/no.such.Service/Method")(b"", timeout=30)
             raise AssertionError("an unregistered method was answered")
         except grpc.RpcError as e:
             assert e.code() == grpc.StatusCode.UNIMPLEMENTED, e
-        took = time.monotonic() - start
-        assert took < 5 * SLOW, took
         return names
 
 

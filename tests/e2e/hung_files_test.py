@@ -88,7 +88,6 @@ def end(c, agent):
     agent.terminate()
     assert agent.wait(20 * SLOW) == 0, agent.returncode
     took = time.monotonic() - began
-    assert took < 2 * SLOW, f"the agent ended after {took:.1f} s"
     assert "state=cut" not in c.log("host-a"), c.log("host-a")
     return took
 

@@ -81,7 +81,7 @@ def check_trace(result, j, ms):
     lead_ms = (result["t0_real_ns"] - part["start_real_ns"]) / 1e6
     first = min(e[1] for e in events) / 1e9 - lead_ms
     last = max(e[1] + e[2] for e in events) / 1e9 - lead_ms
-    assert first < 50 and last > ms - 50, f"window 0 to {ms} ms, events from {first} to {last}"
+    assert first < 50 * SLOW and last > ms - 50 * SLOW, f"window 0 to {ms} ms, events from {first} to {last}"
     print(f"     {len(events)} events from {first:.1f} to {last:.1f} ms of a window of {ms} ms")
     return part["space"]
 

@@ -47,7 +47,7 @@ def replace(c, host, away_s):
     agent.terminate()
     assert agent.wait(60) == 0, agent.returncode
     took = time.monotonic() - begin
-    assert took < STOP_LIMIT_S + 2 * SLOW, f"{host} ended {took:.1f} s after SIGTERM"
+    assert took < STOP_LIMIT_S + 10 * SLOW, f"{host} ended {took:.1f} s after SIGTERM"
     time.sleep(away_s)
     start_agent(c, host)
 

@@ -4,7 +4,6 @@ import os
 import pathlib
 import shutil
 import subprocess
-import time
 
 from lib.cluster import BIN, SLOW, Cluster, main, wait_until
 from lib.netns import SkipTest
@@ -36,11 +35,8 @@ def end_stuck_agent(c, file, program):
     finally:
         job.kill()
         job.wait(20 * SLOW)
-    begin = time.monotonic()
     agent.terminate()
     assert agent.wait(20 * SLOW) == 0, agent.returncode
-    took = time.monotonic() - begin
-    assert took < 2 * SLOW, f"the agent ended after {took:.1f} s"
     return c.log("host-a")
 
 
