@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waits for what has no deadline of its own: a line of a process, the end of a thread or of a forked child. tests/lint/deadlines.py refuses them elsewhere."""
+"""Waits for what has no deadline of its own: a line of a process, the end of a thread or of a forked child. tests/lint/deadlines.py refuses them elsewhere.
+
+What has no deadline all the same (a library's own call, the end of a pool of threads) ends with the test: after TUTTI_TEST_LIMIT_S, where that
+is set, it prints where each thread is, and ends; its processes end with it."""
+import faulthandler
 import io
 import os
 import select
 import time
 
 SLOW = float(os.environ.get("TUTTI_TEST_SLOW", "1"))  # sanitizers and busy machines wait longer
+if "TUTTI_TEST_LIMIT_S" in os.environ:
+    faulthandler.dump_traceback_later(float(os.environ["TUTTI_TEST_LIMIT_S"]), exit=True)
 
 
 def read_line(pipe, seconds=30):
