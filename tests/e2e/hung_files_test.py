@@ -201,7 +201,7 @@ def test_pytorch():
 
 ASK_AT = '''
 import os, socket, struct, sys
-at, becomes, folder = sys.argv[1:]
+at, becomes, folder, asks = sys.argv[1:]
 s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 s.bind(at)
 if becomes:
@@ -210,9 +210,13 @@ if becomes:
     os.symlink(becomes, at)
 s.settimeout(2)
 body = struct.pack("<iiqi", 3, 1, 0, os.getpid())
-s.sendto(struct.pack("<Q32s", len(body), b"req") + body, folder + "/dynolog")
-try: print("answered", len(s.recv(4096)))
-except OSError as e: print("not answered")
+said = "not answered"
+for _ in range(int(asks)):  # as frameworks do: an agent that took a question late, on a busy machine, does not answer it
+    s.sendto(struct.pack("<Q32s", len(body), b"req") + body, folder + "/dynolog")
+    try: said = f"answered {len(s.recv(4096))}"
+    except OSError: continue
+    break
+print(said)
 '''
 
 
@@ -237,8 +241,8 @@ def test_addresses():
             for i, (at, becomes, said) in enumerate((("torch/a", "", "answered 40"), ("torch/b", c.dir / "hung/b", "not answered"),
                                                      ("torch/c", c.dir / "torch/dynolog", "not answered"),
                                                      ("other/moved/d", c.dir / "hung", "not answered"), ("torch/e", "", "answered 40"))):
-                p = c.start(f"burst-job-{i}", as_user(PYTHON, "-c", ASK_AT, c.dir / at, becomes, c.dir / "torch"))
-                assert p.wait(20 * SLOW) == 0 and c.log(f"burst-job-{i}").strip() == said, (at, c.log(f"burst-job-{i}"))
+                p = c.start(f"burst-job-{i}", as_user(PYTHON, "-c", ASK_AT, c.dir / at, becomes, c.dir / "torch", 2 if said == "not answered" else 10))
+                assert p.wait(30 * SLOW) == 0 and c.log(f"burst-job-{i}").strip() == said, (at, c.log(f"burst-job-{i}"))
             end(c, agent)
         finally:
             c.kill("burst-server")
