@@ -11,4 +11,4 @@ trap 'rm -rf "$copy"' EXIT
 cp -r "$web"/{index.html,package.json,tsconfig.json,vite.config.js,src,tests} "$copy"
 ln -s "$packages" "$copy/node_modules"
 cd "$copy"
-"$node" node_modules/typescript/bin/tsc --noEmit
+timeout 60 "$node" node_modules/typescript/bin/tsc --noEmit

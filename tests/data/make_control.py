@@ -72,7 +72,7 @@ def make():
         wait_until("its commit", lambda: c.call("GET", f"/api/v1/sessions/{started}")[0] == 200)
         c.processes["host-a"].terminate()
         assert c.processes["host-a"].wait(20) == 0
-        server.stop(1).wait()
+        server.stop(1).wait(20)
         doc = {"release": NAME, "session": session, "messages": tape.messages}
         file = HERE / f"control-{NAME}.json"
         file.write_text(json.dumps(doc, indent=0) + "\n")

@@ -68,7 +68,7 @@ SETTINGS = {
 
 
 def run(*command):
-    p = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    p = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60)
     assert p.returncode == 0, f"{command}: exit {p.returncode}\n{p.stderr}"
     return p.stdout
 
@@ -247,8 +247,8 @@ def pack(c):
                   or p.suffix in (".conf", ".printed") or p.name.endswith("-spool") and p.name != "enrol-spool")
     tar = subprocess.Popen(["tar", "-C", c.dir, "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "-cf", "-", *kept], stdout=subprocess.PIPE)
     with open(file, "wb") as out:
-        subprocess.run(["xz", "-9e"], stdin=tar.stdout, stdout=out, check=True)
-    assert tar.wait() == 0
+        subprocess.run(["xz", "-9e"], stdin=tar.stdout, stdout=out, check=True, timeout=60)
+    assert tar.wait(60) == 0
     print(f"     {file.name}: {file.stat().st_size} bytes")
 
 

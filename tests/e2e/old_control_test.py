@@ -199,7 +199,7 @@ def test_aggregator(c, tape):
     c.grpc = free_port()
     server.add_insecure_port(f"127.0.0.1:{c.grpc}")
     server.start()
-    c.closing.append(lambda: server.stop(1).wait())
+    c.closing.append(lambda: server.stop(1).wait(20))
     c.agent("host-a", "--tracers", "metrics,marks")
     hello = fake.wait("hello")
     assert hello.host == "host-a" and {t.name for t in hello.tracers} == {"metrics", "marks"}, hello

@@ -34,7 +34,7 @@ def each_release(test):
         assert RELEASES, f"no data of a release in {DATA}"
         for file in RELEASES:
             with Cluster() as c:
-                subprocess.run(["tar", "-C", c.dir, "-xf", file], check=True)
+                subprocess.run(["tar", "-C", c.dir, "-xf", file], check=True, timeout=60)
                 made = json.loads((c.dir / "made.json").read_text())
                 change(c.dir / "agg-spool/session-clock.json", r'"boot_id":\s*"[^"]*"', '"boot_id":"of another machine"')
                 print(f"     {made['release']}: {made['version']}", flush=True)
