@@ -144,7 +144,8 @@ function(fuzz_test name)
 endfunction()
 
 # e2e_test(name labels [script arguments...]): tests/e2e/<name>_test.py, or <script>_test.py with these arguments, against
-# this build's binaries. Sanitized daemons are given more time before a test gives up waiting.
+# this build's binaries. Sanitized daemons are given more time before a test gives up waiting. A test that is late ends by itself, and says
+# where it waits, before ctest ends it.
 function(e2e_test name labels)
 	set(script ${name})
 	if(ARGN)
@@ -154,11 +155,13 @@ function(e2e_test name labels)
 	if(TUTTI_SANITIZE STREQUAL thread)
 		set(slow 4)
 	endif()
+	set(limit 110)
+	if(nightly IN_LIST labels)
+		set(limit 3500)
+	endif()
 	add_test(NAME e2e/${name}
 		COMMAND ${CMAKE_COMMAND} -E env TUTTI_BIN=${CMAKE_BINARY_DIR}/bin
-			TUTTI_TEST_SLOW=${slow}
-			LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/lsan.supp
-			TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/tsan.supp
+			TUTTI_TEST_SLOW=${slow} TUTTI_TEST_LIMIT_S=${limit} ${test_suppressions}
 			${CMAKE_SOURCE_DIR}/tests/e2e/python.sh ${CMAKE_SOURCE_DIR}/tests/e2e/${script}_test.py ${ARGN})
 	set_tests_properties(e2e/${name} PROPERTIES LABELS "${labels}" COST 10 SKIP_RETURN_CODE 77)
 	if(jax IN_LIST labels)

@@ -115,7 +115,7 @@ if [ $store = s3 ]; then
 	mkdir -p "$dir/s3/bucket" "$dir/s3-users"
 	export AWS_ACCESS_KEY_ID=quickstart AWS_SECRET_ACCESS_KEY AWS_EC2_METADATA_DISABLED=true
 	AWS_SECRET_ACCESS_KEY=$(od -An -N 16 -tx1 /dev/urandom | tr -d ' \n')
-	read -ra server <<<"$("$root/tests/servers.sh" wait versitygw)"
+	read -ra server <<<"$("$root/tests/servers.sh" command versitygw)"
 	ROOT_ACCESS_KEY=$AWS_ACCESS_KEY_ID ROOT_SECRET_KEY=$AWS_SECRET_ACCESS_KEY run s3 "${server[@]}" --port 127.0.0.1:$((base + 12)) \
 		--region us-east-1 --iam-dir "$dir/s3-users" posix "$dir/s3"
 	store_url="s3://bucket/quickstart?endpoint=http://127.0.0.1:$((base + 12))&region=us-east-1"

@@ -112,7 +112,7 @@ install)
 	install
 	echo "servers: complete"
 	;;
-command | wait)
+command)
 	name=${2:?a server}
 	command=$(command_of "$name")
 	declare -A versions=([web]=$web [axe]=$axe [azurite]=$azurite [fake-gcs-server]=$fake_gcs [versitygw]=$versitygw [kustomize]=$kustomize [helm]=$helm [oidc-provider]=$oidc [prometheus]=$prometheus)

@@ -9,7 +9,7 @@ from bed import ADMIN, KUBECTL, NODE_FOLDER, ROOT, TUTTI, kubectl, person, say, 
 
 
 def helm(*words):
-    program = subprocess.run([ROOT / "tests/servers.sh", "wait", "helm"], check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+    program = subprocess.run([ROOT / "tests/servers.sh", "command", "helm"], check=True, capture_output=True, text=True, timeout=60).stdout.strip()
     p = subprocess.run([program, "--kubeconfig", ADMIN, "--namespace", "tutti", *map(str, words)], capture_output=True, text=True, timeout=180)
     assert p.returncode == 0, f"helm {words[0]}: {p.stdout}{p.stderr}"
     return p.stdout

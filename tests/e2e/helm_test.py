@@ -23,7 +23,7 @@ VALUES = {  # of the base and of each overlay
 
 
 def helm(*words):
-    p = subprocess.run([ROOT / "tests/servers.sh", "wait", "helm"], capture_output=True, text=True, timeout=100)
+    p = subprocess.run([ROOT / "tests/servers.sh", "command", "helm"], capture_output=True, text=True, timeout=100)
     if p.returncode:
         sys.exit(p.stderr)
     return subprocess.run([p.stdout.strip(), *map(str, words)], capture_output=True, text=True, timeout=60)

@@ -25,7 +25,7 @@ def kustomize():
     """kubectl has it, and tests/servers.sh where there is no kubectl."""
     if shutil.which("kubectl"):
         return ["kubectl", "kustomize"]
-    p = subprocess.run([ROOT / "tests/servers.sh", "wait", "kustomize"], capture_output=True, text=True, timeout=100)
+    p = subprocess.run([ROOT / "tests/servers.sh", "command", "kustomize"], capture_output=True, text=True, timeout=100)
     if p.returncode:
         sys.exit(p.stderr)
     return [*p.stdout.split(), "build"]

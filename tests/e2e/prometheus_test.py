@@ -24,7 +24,7 @@ MAY_BE_EMPTY = ("quota", "tutti_sessions")
 
 class Prometheus:
     def __init__(self, c):
-        program = subprocess.run([ROOT / "tests/servers.sh", "wait", "prometheus"], capture_output=True, text=True, check=True, timeout=100).stdout.strip()
+        program = subprocess.run([ROOT / "tests/servers.sh", "command", "prometheus"], capture_output=True, text=True, check=True, timeout=100).stdout.strip()
         self.port, self.tool = free_port(), pathlib.Path(program).with_name("promtool")
         config = c.dir / "prometheus.yml"
         config.write_text(CONFIG.format(rules=FOLDER / "alerts.yaml", port=c.http))

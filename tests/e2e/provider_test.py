@@ -28,7 +28,7 @@ def part(text):
 
 
 def start_provider(c):
-    p = subprocess.run([ROOT / "tests/servers.sh", "wait", "oidc-provider"], capture_output=True, text=True, timeout=100)
+    p = subprocess.run([ROOT / "tests/servers.sh", "command", "oidc-provider"], capture_output=True, text=True, timeout=100)
     if p.returncode:
         sys.exit(p.stderr)
     node, module = p.stdout.split()

@@ -158,7 +158,7 @@ def check_19(p, v):
 
 def axe():
     """axe-core's script, or None where it is not installed."""
-    done = subprocess.run([SERVERS, "wait", "axe"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False, timeout=60)
+    done = subprocess.run([SERVERS, "command", "axe"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False, timeout=60)
     return pathlib.Path(done.stdout.strip()).read_text() if done.returncode == 0 else None
 
 

@@ -55,7 +55,7 @@ class Server:
         raise NotImplementedError
 
     def __enter__(self):
-        command = subprocess.run([ROOT / "tests/servers.sh", "wait", self.program], capture_output=True, text=True, timeout=100)
+        command = subprocess.run([ROOT / "tests/servers.sh", "command", self.program], capture_output=True, text=True, timeout=100)
         if command.returncode:
             raise SystemExit(command.stderr)
         self.temporary = tempfile.TemporaryDirectory(prefix="tutti-server-")
