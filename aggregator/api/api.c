@@ -339,6 +339,12 @@ static const struct route routes[] = {
 	{ "GET", "/", &verb_public, get_page, true },
 };
 
+const struct route *api_routes(size_t *n)
+{
+	*n = ARRAY_SIZE(routes);
+	return routes;
+}
+
 static bool route_matches(const char *pattern, const char *path, struct path_parts *parts)
 {
 	parts->n = 0;

@@ -48,6 +48,9 @@ struct route {
 	bool reads; /* a follower answers it, too */
 };
 
+/* All of them, for the tests that hold them against the docs. */
+const struct route *api_routes(size_t *n);
+
 /* The parts of a path that '*' matched. */
 struct path_parts {
 	char part[ROUTE_PARTS][ROUTE_PART_BYTES];

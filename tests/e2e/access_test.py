@@ -10,11 +10,12 @@ import signal
 import socket
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 
 from lib.cluster import BIN, SLOW, Cluster, main, wait_until
 
-DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs/security.md"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROLES = ("viewer", "operator", "admin")
 SCOPES = {"red": {"red"}, "all": None}
 
@@ -47,7 +48,7 @@ def ask(c, token, method, path, body=None, headers=()):
         request.add_header("Authorization", f"Bearer {token}")
     try:
         with urllib.request.urlopen(request, timeout=20 * SLOW) as answer:
-            stream = path == "/api/v1/events"  # which does not end
+            stream = urllib.parse.urlsplit(path).path == "/api/v1/events"  # which does not end
             status, text, head = answer.status, b"" if stream else answer.read(), answer.headers
     except urllib.error.HTTPError as e:
         status, text, head = e.code, e.read(), e.headers
@@ -59,32 +60,66 @@ def ask(c, token, method, path, body=None, headers=()):
 
 def table():
     """{verb: (lowest role, lowest role of the owner, about)} of the docs."""
-    rows = re.findall(r"^\| `([a-z]+)` \| [^|]* \| ?(\w*)(?:; (\w+) of his own)? \| ([^|]*) \|$", DOCS.read_text(), flags=re.M)
-    assert len(rows) == 17, rows
+    rows = re.findall(r"^\| `([a-z]+)` \| [^|]* \| ?(\w*)(?:; (\w+) of his own)? \| ([^|]*) \|$", (ROOT / "docs/security.md").read_text(), flags=re.M)
+    assert len(rows) == 19, rows
     return {verb: (role, own, about.split(":")[0]) for verb, role, own, about in rows}
 
 
-def requests(session):
-    return {
-        "list": [("GET", f"/api/v1/{what}", None) for what in ("hosts", "settings", "pods", "jobs", "captures", "sessions")],
-        "read": [("GET", f"/api/v1/sessions/{session}", None), ("GET", f"/api/v1/captures/{session}", None),
-                 ("GET", f"/api/v1/sessions/{session}/view", None)],
-        "whoami": [("GET", "/api/v1/whoami", None)],
-        "watch": [("GET", "/api/v1/events", None)],
-        "metrics": [("GET", "/metrics", None)],
-        "stop": [("POST", f"/api/v1/captures/{session}/stop", None)],
-        "cancel": [("DELETE", f"/api/v1/captures/{session}", None)],
-        "retry": [("POST", f"/api/v1/sessions/{session}/retry", {})],
-        "pin": [("PUT", f"/api/v1/sessions/{session}/pin", None), ("DELETE", f"/api/v1/sessions/{session}/pin", None)],
-        "share": [("POST", f"/api/v1/sessions/{session}/links", {})],
-        "import": [("POST", "/api/v1/imports", {"files": 1})],
-        "enrol": [("POST", "/api/v1/join-tokens", {"life_ns": 0})],
-        "revoke": [("POST", "/api/v1/revocations", {"host": ""})],
-        "start": [("POST", "/api/v1/captures", {"hosts": "no-such-host"})],
-        "snapshot": [("POST", "/api/v1/snapshots", {"hosts": "no-such-host"})],
-        "delete": [("DELETE", f"/api/v1/sessions/{session}", None)],
-        "public": [("GET", "/healthz", None), ("GET", "/readyz", None), ("GET", "/", None)],
+def routes():
+    """The product's own table, in its order: (method, path). Each row is understood, or none is taken."""
+    text = (ROOT / "aggregator/api/api.c").read_text()
+    block = text.partition("static const struct route routes[] = {\n")[2].partition("\n};\n")[0]
+    row = re.compile(r'\s*\{ "([A-Z]+)", "(/[^"]*)", &verb_\w+,\s+\w+,\s+(?:true|false) \},')
+    rows = row.findall(block)
+    assert len(rows) > 40 and not row.sub("", block).strip(), f"not understood: {row.sub('', block)}"
+    return rows
+
+
+def verbs():
+    """{(method, path): verb} of the calls of docs/wire.md."""
+    rows = re.findall(r"^\| (`[A-Z]+ /[^|]*) \| `([a-z]+)` \|", (ROOT / "docs/wire.md").read_text(), flags=re.M)
+    calls = [(method, re.sub(r"\b[A-Z]+\b", "*", path), verb) for cell, verb in rows for method, path in re.findall(r"`([A-Z]+) (/[^`?]*)", cell)]
+    found = {(method, path): verb for method, path, verb in calls}
+    assert len(found) == len(calls), "a call that docs/wire.md has twice"
+    return found
+
+
+PLAIN = """
+    GET /api/v1/hosts | GET /api/v1/whoami | DELETE /api/v1/login | GET /api/v1/settings | GET /api/v1/viewers | GET /api/v1/pods
+    GET /api/v1/jobs | GET /api/v1/captures | GET /api/v1/captures/* | DELETE /api/v1/captures/* | GET /api/v1/captures/*/events
+    POST /api/v1/captures/*/stop | GET /api/v1/sessions | GET /api/v1/sessions/* | DELETE /api/v1/sessions/* | PUT /api/v1/sessions/*/pin
+    DELETE /api/v1/sessions/*/pin | DELETE /api/v1/imports/* | POST /api/v1/imports/*/commit | GET /s/* | GET /api/v1/sessions/*/view
+    GET /api/v1/sessions/*/view/tile | GET /api/v1/sessions/*/view/event | GET /api/v1/sessions/*/view/search | GET /api/v1/sessions/*/view/next
+    GET /api/v1/sessions/*/view/selection | GET /api/v1/sessions/*/view/flame | GET /api/v1/sessions/*/view/spread
+    GET /api/v1/sessions/*/view/links | GET /api/v1/sessions/*/view/durations | GET /api/v1/sessions/*/view/trace
+    GET /api/v1/events | GET /healthz | GET /readyz | GET /metrics | GET /"""
+
+
+def examples(session, file, link, token):
+    """{(method, path with *): (path, body)}: what each route is asked with."""
+    found = {tuple(call.split()): (call.split()[1].replace("*", session), None) for call in re.split(r"[|\n]", PLAIN) if call.strip()}
+    return found | {
+        ("POST", "/api/v1/login"): ("/api/v1/login", {"token": token}),
+        ("POST", "/api/v1/captures"): ("/api/v1/captures", {"hosts": "no-such-host"}),
+        ("POST", "/api/v1/snapshots"): ("/api/v1/snapshots", {"hosts": "no-such-host"}),
+        ("POST", "/api/v1/sessions/*/retry"): (f"/api/v1/sessions/{session}/retry", {}),
+        ("GET", "/api/v1/sessions/*/files/*"): (f"/api/v1/sessions/{session}/files/{file}", None),
+        ("POST", "/api/v1/sessions/*/links"): (f"/api/v1/sessions/{session}/links", {}),
+        ("POST", "/api/v1/imports"): ("/api/v1/imports", {"files": 1}),
+        ("PUT", "/api/v1/imports/*/files/*"): (f"/api/v1/imports/{session}/files/{file}?offset=0", None),
+        ("GET", "/shared/*/*"): (link, None),
+        ("POST", "/api/v1/join-tokens"): ("/api/v1/join-tokens", {"life_ns": 0}),
+        ("POST", "/api/v1/revocations"): ("/api/v1/revocations", {"host": ""}),
     }
+
+
+def requests(c, token, session):
+    """(verb, method, path, body) of every route. A route without an example, or without a verb in the docs, fails."""
+    shared = ask(c, token, "POST", f"/api/v1/sessions/{session}/links", {})[1]["files"][0]
+    asked, named, table_of_routes = examples(session, shared["file"], shared["url"], token), verbs(), routes()
+    assert set(table_of_routes) == asked.keys(), f"routes and their examples: {set(table_of_routes) ^ asked.keys()}"
+    assert set(table_of_routes) == named.keys(), f"routes and docs/wire.md: {set(table_of_routes) ^ named.keys()}"
+    return [(named[route], route[0], *asked[route]) for route in table_of_routes]
 
 
 def expect(rule, role, scope, spaces):
@@ -133,18 +168,18 @@ def test_every_cell():
         for spaces, session in ids.items():
             doc = ask(c, root, "GET", f"/api/v1/sessions/{session}")[1]
             assert doc["owner"] == "admin-all" and set(doc.get("namespaces", [])) == set(spaces or ()), doc
+            calls = requests(c, root, session)
             for name, role, scope in callers:
-                for verb, calls in requests(session).items():
+                for verb, method, path, body in calls:
                     wanted = expect(rules[verb], role, scope, spaces)
                     if verb == "delete" and wanted is None:
                         continue
-                    for method, path, body in calls:
-                        status = ask(c, people.tokens.get(name), method, path, body)[0]
-                        cell = (name, verb, path, spaces, status, wanted)
-                        # a name that no host has is 404; all else that is allowed is anything but a refusal
-                        ok = status not in (401, 403) and (status != 404 or verb in ("start", "snapshot"))
-                        assert ok if wanted is None else status == wanted, cell
-                        cells += 1
+                    status, answer, _ = ask(c, people.tokens.get(name), method, path, body)
+                    cell = (name, verb, method, path, spaces, status, wanted, answer)
+                    # what is allowed is anything but a refusal; there is no such host, import or event, but there is the session
+                    hidden = status == 404 and answer["error"].startswith(("there is no session", "there is no capture"))
+                    assert status not in (401, 403) and not hidden if wanted is None else status == wanted, cell
+                    cells += 1
         for name, role, scope in callers:
             for spaces, selector in sessions.items():
                 if expect(rules["delete"], role, scope, spaces) is None:
@@ -157,16 +192,18 @@ def test_every_cell():
         print(f"access: {cells} cells")
 
 
-def read_events(c, token, seconds):
+def watch(c, token, meanwhile):
+    """The text of an event stream, while this happens, until it tells of the session that this returns as stored."""
     request = urllib.request.Request(c.url + "/api/v1/events", headers={"Authorization": f"Bearer {token}"})
-    text, end = b"", time.monotonic() + seconds
-    with urllib.request.urlopen(request, timeout=2 * SLOW) as stream:
-        try:
-            while time.monotonic() < end:
-                text += stream.read1(65536)
-        except TimeoutError:
-            pass
-    return text.decode()
+    text, session, end = b"", None, time.monotonic() + 60 * SLOW
+    with urllib.request.urlopen(request, timeout=20 * SLOW) as stream:
+        while time.monotonic() < end:
+            text += stream.read1(65536)
+            if session is None and b"event: hosts" in text:
+                session = meanwhile()
+            if session and re.search(rb'event: sessions\ndata: \{"session": ?"' + session.encode(), text):
+                return text.decode()
+    raise AssertionError(f"no event of {session} in {text}")
 
 
 def test_other_namespace():
@@ -198,9 +235,21 @@ def test_other_namespace():
             assert status == 404 and doc["error"] == f"no host matches '{name}'", (name, status, doc)
         link = ask(c, root, "POST", f"/api/v1/sessions/{blue}/links", {})[1]["files"][0]["url"]
         assert ask(c, None, "GET", link)[0] == 200 and ask(c, None, "GET", link[:-1] + "x")[0] == 403, "a link is good by itself"
-        text = read_events(c, red, 1)
-        assert "host-red" in text and "blue" not in text and "bare" not in text, text
-        assert "host-blue" in read_events(c, root, 1)
+
+        # What others capture and delete while he watches is in no event of his.
+        seen = []
+
+        def others_first():
+            seen.extend([capture(c, root, selector) for selector in ("host-blue", "host-red,host-blue", "host-bare", "host-red")])
+            for session in seen[:-1]:
+                assert ask(c, root, "DELETE", f"/api/v1/sessions/{session}")[0] == 200
+            return seen[-1]
+
+        text = watch(c, red, lambda: (others_first(), capture(c, root, "host-red"))[1])
+        assert "host-red" in text and seen[-1] in text, text
+        assert not [word for word in ("blue", "bare", *seen[:-1]) if word in text], text
+        text = watch(c, root, lambda: capture(c, root, "host-blue"))
+        assert "host-blue" in text
 
         for token in ("", "x", "x" * 40, red[:-1], red + "x", red.upper(), "é" * 20, "x" * 16000):
             header = {"Authorization": f"Bearer {token}".encode().decode("latin-1")}

@@ -35,6 +35,7 @@ static void set_conf(struct aggregator_conf *c, const char *spool)
 }
 
 const char *fleet_token_file;
+void (*fleet_set_conf)(struct aggregator_conf *c);
 bool fleet_checks_files;
 
 /* Fakes upload bytes that are easy to compare. */
@@ -56,6 +57,8 @@ void fleet_start(struct fleet *f, int64_t lead_ns, int64_t grace_ns)
 	f->agg.conf.grace_ns = grace_ns ? grace_ns : 20 * NS_PER_S;
 	if (fleet_token_file)
 		f->agg.conf.token_file = xstrdup(fleet_token_file);
+	if (fleet_set_conf)
+		fleet_set_conf(&f->agg.conf);
 	f->agg.check_file = check_file;
 	f->agg.patience.arm_ns = 10 * NS_PER_S;
 	f->agg.patience.lost_ns = 50 * NS_PER_MS;
@@ -95,6 +98,15 @@ static void forget_link_key(struct fleet *f)
 	CHECK(!unlink(path));
 }
 
+/* Of sessions that were looked at. */
+static void forget_views(const struct fleet *f)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/views", f->spool);
+	remove_tree(path);
+}
+
 static void forget_late(void *arg, const char *session, const char *run)
 {
 	const struct fleet *f = arg;
@@ -114,6 +126,7 @@ void fleet_stop(struct fleet *f)
 	conf_release(&f->agg.conf, &aggregator_conf_table);
 	fleet_forget_clock(f);
 	forget_link_key(f);
+	forget_views(f);
 	late_list_each(f->spool, forget_late, f);
 	CHECK(!rmdir(f->spool)); /* nothing else was left in it */
 }

@@ -44,6 +44,9 @@ void fleet_dial_again(struct fleet *f);
 /* The --token-file of fleets that start from now on; NULL = none. */
 extern const char *fleet_token_file;
 
+/* Further settings of fleets that start from now on; NULL = none. */
+extern void (*fleet_set_conf)(struct aggregator_conf *c);
+
 size_t fleet_keys(struct fleet *f); /* objects in the store */
 bool fleet_has_key(struct fleet *f, const char *key);
 

@@ -53,3 +53,7 @@ endif()
 foreach(t api/access api/api time/time_service)
 	unit_test(aggregator/${t}_test USES aggregator_core PKG jansson zlib SRC ${fleet})
 endforeach()
+# People with tokens over HTTP, against the tables of the docs.
+set(people ${CMAKE_SOURCE_DIR}/tests/unit/aggregator/people.c)
+unit_test(aggregator/api/routes_test USES aggregator_core PKG jansson zlib SRC ${fleet} ${people}
+	ARGS ${CMAKE_SOURCE_DIR}/docs/wire.md ${CMAKE_SOURCE_DIR}/docs/security.md)
