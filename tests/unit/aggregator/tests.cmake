@@ -57,3 +57,4 @@ endforeach()
 set(people ${CMAKE_SOURCE_DIR}/tests/unit/aggregator/people.c)
 unit_test(aggregator/api/routes_test USES aggregator_core PKG jansson zlib SRC ${fleet} ${people}
 	ARGS ${CMAKE_SOURCE_DIR}/docs/wire.md ${CMAKE_SOURCE_DIR}/docs/security.md)
+unit_test(aggregator/api/watch_test USES aggregator_core PKG jansson zlib SRC ${fleet} ${people})
