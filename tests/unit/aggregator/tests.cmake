@@ -58,3 +58,8 @@ set(people ${CMAKE_SOURCE_DIR}/tests/unit/aggregator/people.c)
 unit_test(aggregator/api/routes_test USES aggregator_core PKG jansson zlib SRC ${fleet} ${people}
 	ARGS ${CMAKE_SOURCE_DIR}/docs/wire.md ${CMAKE_SOURCE_DIR}/docs/security.md)
 unit_test(aggregator/api/watch_test USES aggregator_core PKG jansson zlib SRC ${fleet} ${people})
+# Hours of waiting, which only virtual time makes short.
+if(NOT TUTTI_SANITIZE STREQUAL thread)
+	unit_test(aggregator/api/limits_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
+	unit_test(aggregator/retention/quotas_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
+endif()
