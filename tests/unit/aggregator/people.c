@@ -16,6 +16,7 @@ const struct person people[PEOPLE] = {
 
 static const char *dir;
 static char *tokens;
+static void (*set_more)(struct aggregator_conf *c);
 
 const struct person *person_named(const char *name)
 {
@@ -31,6 +32,8 @@ const struct person *person_named(const char *name)
 static void set_tokens(struct aggregator_conf *c)
 {
 	c->tokens = xstrdup(tokens);
+	if (set_more)
+		set_more(c);
 }
 
 static void write_tokens(void)
@@ -52,8 +55,9 @@ static void write_tokens(void)
 	CHECK(!chmod(tokens, 0600));
 }
 
-void people_start(struct fleet *f)
+void people_start(struct fleet *f, void (*set_conf)(struct aggregator_conf *c))
 {
+	set_more = set_conf;
 	dir = temp_dir();
 	tokens = xasprintf("%s/tokens", dir);
 	write_tokens();

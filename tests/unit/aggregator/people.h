@@ -18,8 +18,8 @@ struct person {
 extern const struct person people[PEOPLE];
 const struct person *person_named(const char *name);
 
-/* fleet_start() with their tokens, and its end. */
-void people_start(struct fleet *f);
+/* fleet_start() with their tokens and what `set_conf` (may be NULL) sets, and its end. */
+void people_start(struct fleet *f, void (*set_conf)(struct aggregator_conf *c));
 void people_stop(struct fleet *f);
 
 /* The status; the answer's text goes to `*text` (yours; may be NULL). */

@@ -50,11 +50,12 @@ if(TUTTI_SANITIZE STREQUAL thread)	# there their waiting is real
 		unit/aggregator/ingest/ingest_test PROPERTIES COST 10)
 endif()
 # Over real sockets: HTTP, and what the kernel stamps.
-foreach(t api/access api/api time/time_service)
+foreach(t api/api time/time_service)
 	unit_test(aggregator/${t}_test USES aggregator_core PKG jansson zlib SRC ${fleet})
 endforeach()
-# People with tokens over HTTP, against the tables of the docs.
+# People with tokens over HTTP; their rights, against the tables of the docs.
 set(people ${CMAKE_SOURCE_DIR}/tests/unit/aggregator/people.c)
+unit_test(aggregator/api/access_test USES aggregator_core PKG jansson zlib SRC ${fleet} ${people})
 unit_test(aggregator/api/routes_test USES aggregator_core PKG jansson zlib SRC ${fleet} ${people}
 	ARGS ${CMAKE_SOURCE_DIR}/docs/wire.md ${CMAKE_SOURCE_DIR}/docs/security.md)
 unit_test(aggregator/api/watch_test USES aggregator_core PKG jansson zlib SRC ${fleet} ${people})

@@ -3,6 +3,7 @@
 #include "aggregator/api/limits.h"
 
 #include "aggregator/api/api_impl.h"
+#include "base/mem.h"
 #include "tests/unit/aggregator/fleet.h"
 
 static struct fake agent = { .auto_arm = true };
@@ -118,8 +119,13 @@ static void test_captures(struct fleet *f)
 	limits_end_start(l, "ada"); /* one end too many takes nothing away */
 	CHECK_EQ(limits_start(l, "ada", &retry_s, NULL), 0);
 	CHECK(!starts(l, "ada"));
-	cancel(f, c);
+	c->retried_by = xstrdup(
+		"bob"); /* it is a retry now: whoever began the session, it counts for him */
 	CHECK(starts(l, "ada"));
+	CHECK_EQ(limits_start(l, "bob", &retry_s, NULL), 0);
+	CHECK(!starts(l, "bob"));
+	cancel(f, c);
+	CHECK(starts(l, "bob"));
 	limits_free(l);
 }
 

@@ -331,7 +331,7 @@ static void test_cells(void)
 	int cells = 0;
 
 	routes = api_routes(&n);
-	people_start(&f);
+	people_start(&f, NULL);
 	for (size_t k = 0; k < ARRAY_SIZE(sessions); k++)
 		put_session(&f, &sessions[k]);
 	for (size_t i = 0; i < n; i++)

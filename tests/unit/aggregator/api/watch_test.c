@@ -158,7 +158,7 @@ int main(void)
 {
 	struct fleet f;
 
-	people_start(&f);
+	people_start(&f, NULL);
 	test_other_namespaces(&f);
 	people_stop(&f);
 	return 0;

@@ -3,10 +3,12 @@
 #include "aggregator/retention/quotas.h"
 
 #include "aggregator/retention/removal.h"
+#include "aggregator/sessions/session_store.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/mem.h"
 #include "json/json_text.h"
 #include "tests/lib/store.h"
+#include "tests/lib/virtual_time.h"
 #include "tests/unit/aggregator/fleet.h"
 
 #define PERIOD_NS     (300 * NS_PER_S)
@@ -64,21 +66,26 @@ static int check(struct fleet *f, const char *run, uint64_t bytes)
 	return quotas_check(f->agg.quotas, run, bytes, NULL);
 }
 
-static void start(struct fleet *f, int64_t grace_ns, const struct aggregator_conf *c)
+static void start_fleet(struct fleet *f, int64_t grace_ns, const struct aggregator_conf *c)
 {
 	quota = *c;
 	fleet_set_conf = set_quotas;
 	fleet_start(f, 0, grace_ns);
 	fleet_set_conf = NULL;
+}
+
+static void start(struct fleet *f, int64_t grace_ns, const struct aggregator_conf *c)
+{
+	start_fleet(f, grace_ns, c);
 	/* what the store holds is not known yet: nothing begins, and nobody is told that it is full */
 	CHECK_EQ(check(f, "", 0), ERR_BUSY);
 	WAIT(f, check(f, "", 0) != ERR_BUSY);
 }
 
 /* What is said to be used of the quota of all, or of a run. */
-static int64_t used(struct fleet *f, const char *run, const char *member)
+static int64_t used_of(const struct quotas *q, const char *run, const char *member)
 {
-	json_t *all = quotas_json(f->agg.quotas), *one;
+	json_t *all = quotas_json(q), *one;
 	int64_t value = -1;
 	size_t i;
 
@@ -91,6 +98,11 @@ static int64_t used(struct fleet *f, const char *run, const char *member)
 	}
 	json_decref(all);
 	return value;
+}
+
+static int64_t used(struct fleet *f, const char *run, const char *member)
+{
+	return used_of(f->agg.quotas, run, member);
 }
 
 static struct capture *begin_of_run(struct fleet *f, const char *run, int *rc)
@@ -212,10 +224,14 @@ static void test_runs(void)
 {
 	char *runs[] = { (char *)"nightly=500,2" };
 	const struct aggregator_conf conf = { .quota_sessions = 3, .quota_run = { runs, 1 } };
+	struct fake a = { .auto_arm = true };
+	struct capture *c;
 	struct fleet f;
 	struct err e = { 0 };
+	int rc;
 
 	start(&f, 0, &conf);
+	fake_connect(&a, &f, "a");
 	quotas_add(f.agg.quotas, NAME(1), "nightly", 100);
 	quotas_add(f.agg.quotas, NAME(2), "other", 9000);
 	CHECK_EQ(check(&f, "nightly", 400), 0);
@@ -223,6 +239,20 @@ static void test_runs(void)
 	CHECK_EQ(check(&f, "nightly/2", 401), 0);
 	CHECK_EQ(used(&f, "nightly", "bytes"), 100);
 	CHECK_EQ(used(&f, "nightly", "sessions"), 1);
+	c = begin_of_run(&f, "other", &rc); /* under way */
+	CHECK_EQ(check(&f, "nightly", 0), ERR_FULL); /* of all */
+	CHECK(capture_cancel(c));
+	fleet_wait_over(&f, c->session);
+	quotas_remove(f.agg.quotas, NAME(2));
+	c = begin_of_run(&f, "other", &rc);
+	CHECK_EQ(check(&f, "nightly", 0), 0);
+	CHECK(capture_cancel(c));
+	fleet_wait_over(&f, c->session);
+	c = begin_of_run(&f, "nightly", &rc);
+	CHECK_EQ(quotas_check(f.agg.quotas, "nightly", 0, &e), ERR_FULL);
+	CHECK(strstr(e.msg, "the run 'nightly' has 2 of 2 sessions"));
+	CHECK(capture_cancel(c));
+	fleet_wait_over(&f, c->session);
 	quotas_add(f.agg.quotas, NAME(2), "nightly", 10);
 	CHECK_EQ(quotas_check(f.agg.quotas, "nightly", 0, &e), ERR_FULL);
 	CHECK(strstr(e.msg, "the run 'nightly' has 2 of 2 sessions"));
@@ -329,7 +359,7 @@ static void put_session(struct fleet *f, const char *session, int bytes)
 	free(key);
 }
 
-/* The next look finds it, and no look under way takes back what came meanwhile. */
+/* The next look finds it, and forgets what is not there. */
 static void test_look(void)
 {
 	const struct aggregator_conf conf = { .quota_sessions = 2 };
@@ -354,16 +384,49 @@ static void test_look(void)
 	fleet_stop(&f);
 }
 
+/* What comes while a look is under way is not taken back by what the look has found. */
+static void test_look_under_way(void)
+{
+	static const struct conf_list no_runs;
+	const struct store_fault_env late = { .wait = virtual_worker_wait };
+	const struct quotas_conf conf = { .sessions = 10, .runs = &no_runs };
+	const struct aggregator_conf none = { 0 };
+	struct session_store store = { .ready = true };
+	struct quotas *q;
+	struct fleet f;
+	struct err e = { 0 };
+
+	start_fleet(&f, 0, &none);
+	CHECK_OK(store_open(&store.store, "mem://looked-at", &e), e);
+	store.store = store_fault_wrap(store.store, &late);
+	store_set_rules(store.store, "list * delay=1"); /* so much later is the answer */
+	CHECK_OK(quotas_new(&q, &conf, &e), e);
+	quotas_start(q, &(struct quotas_env){ .jobs = &f.agg.jobs,
+					      .store = &store,
+					      .captures = f.agg.captures,
+					      .period_ns = PERIOD_NS });
+	WAIT(&f, !quotas_check(q, "", 0, NULL));
+	quotas_look(q);
+	run_for(f.loop, 700 * NS_PER_MS); /* it has asked, and waits */
+	quotas_add(q, NAME(1), "", 5);
+	run_for(f.loop, NS_PER_S); /* its answer came */
+	CHECK_EQ(used_of(q, NULL, "sessions"), 1);
+	run_for(f.loop, 10 * NS_PER_S); /* it looked again: there is no such session */
+	CHECK_EQ(used_of(q, NULL, "sessions"), 0);
+	quotas_stop(q);
+	run_for(f.loop, 10 * NS_PER_S);
+	fleet_stop(&f);
+	quotas_free(q);
+	store_free(store.store);
+}
+
 static void test_none(void)
 {
 	const struct aggregator_conf conf = { 0 };
 	struct fleet f;
 	json_t *all;
 
-	quota = conf;
-	fleet_set_conf = set_quotas;
-	fleet_start(&f, 0, 0);
-	fleet_set_conf = NULL;
+	start_fleet(&f, 0, &conf);
 	CHECK_EQ(check(&f, "", UINT64_MAX), 0);
 	quotas_add(f.agg.quotas, NAME(1), "", UINT64_MAX);
 	CHECK_EQ(check(&f, "", UINT64_MAX), 0);
@@ -383,6 +446,7 @@ int main(void)
 	test_retry();
 	test_retry_cancelled();
 	test_look();
+	test_look_under_way();
 	test_none();
 	return 0;
 }
