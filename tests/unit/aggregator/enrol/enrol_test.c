@@ -4,13 +4,18 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include <jansson.h>
+
+#include "aggregator/enrol/nodes.h"
 #include "base/conf.h"
 #include "base/file.h"
 #include "base/jobs.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "net/cert.h"
+#include "net/http_server.h"
 #include "net/rpc.h"
 #include "proto/tutti/v1/enrol.pb-c.h"
 #include "tests/lib/run_until.h"
@@ -36,7 +41,7 @@ struct office {
 	char target[40];
 };
 
-static void office_open(struct office *o)
+static void office_open_with(struct office *o, const struct nodes_env *cluster)
 {
 	static const struct conf_list no_names;
 	static const char *const open_methods[] = { ENROL_PATH, NULL };
@@ -45,6 +50,7 @@ static void office_open(struct office *o)
 				       .folder = folder,
 				       .store = store,
 				       .life_ns = LIFE_S * NS_PER_S,
+				       .cluster = cluster,
 				       .server_names = &no_names };
 	struct rpc_tls tls = { 0 };
 	struct rpc_server_opts opts = { .address = "127.0.0.1:0",
@@ -64,6 +70,11 @@ static void office_open(struct office *o)
 		 e);
 	snprintf(o->target, sizeof(o->target), "127.0.0.1:%d", port);
 	free(folder);
+}
+
+static void office_open(struct office *o)
+{
+	office_open_with(o, NULL);
 }
 
 static void office_close(struct office *o)
@@ -362,17 +373,137 @@ static void test_epoch(void)
 	CHECK_EQ(enrol_next_epoch(o.enrol, on_durable, &is_durable), 2);
 	RUN_UNTIL(loop, is_durable);
 	check_refused(&a, "", DENIED, "is of epoch 1, which is revoked: now is 2");
+	office_close(&o);
+	office_open(&o); /* nothing but the epoch was saved */
+	host_dial(&a, &o, true);
+	check_refused(&a, "", DENIED, "is of epoch 1, which is revoked: now is 2");
 	CHECK_EQ(host_ask(&a, token), RPC_OK);
 	CHECK_EQ(a.given.epoch, 2);
-	host_dial(&a, &o, true);
-	CHECK_EQ(host_ask(&a, ""), RPC_OK);
-	office_close(&o);
-	office_open(&o); /* durable */
 	host_dial(&a, &o, true);
 	CHECK_EQ(host_ask(&a, ""), RPC_OK);
 	CHECK_EQ(a.given.epoch, 2);
 	host_close(&a);
 	office_close(&o);
+}
+
+/* ---- the cluster's tokens ---- */
+
+/* An API server: whose a token is follows from its text, "NODE/ACCOUNT/NUMBER-OF-PODS/AUDIENCE". */
+static void answer_review(struct http_req *req, void *arg)
+{
+	char node[64] = "", account[64] = "", audience[64] = "";
+	size_t len;
+	const void *body = http_body(req, &len);
+	json_t *doc = json_loadb(body, len, 0, NULL), *pods = json_array(), *answer;
+	const char *token = json_string_value(
+		json_object_get(json_object_get(doc, "spec"), "token"));
+	char *text;
+	int n_pods = 0;
+
+	(void)arg;
+	CHECK_STR(http_path(req), "/apis/authentication.k8s.io/v1/tokenreviews");
+	CHECK(token);
+	if (sscanf(token, "%63[^/]/%63[^/]/%d/%63s", node, account, &n_pods, audience) != 4)
+		node[0] = '\0';
+	for (int i = 0; i < n_pods; i++)
+		json_array_append_new(pods, json_string("agent-pod"));
+	answer = json_pack("{s:{s:b, s:[s], s:{s:s, s:{s:[s], s:o}}}}", "status", "authenticated",
+			   *node != '\0', "audiences", audience, "user", "username", account,
+			   "extra", "authentication.kubernetes.io/node-name", node,
+			   "authentication.kubernetes.io/pod-name", pods);
+	CHECK(answer);
+	text = json_dumps(answer, 0);
+	http_answer(req, 201, "application/json", text, strlen(text));
+	free(text);
+	json_decref(answer);
+	json_decref(doc);
+}
+
+#define AGENTS "system:serviceaccount:tutti:tutti-agent"
+
+/* The token of a pod of the agents' account, for our audience, gives its node's certificate and no other. */
+static void test_pods(void)
+{
+	static const struct {
+		const char *token, *why;
+	} bad[] = {
+		{ "no-token-at-all", "does not know this token" },
+		{ "node-2/" AGENTS "/1/tutti", "a pod on the node 'node-2', not on 'node-1'" },
+		{ "node-1/" AGENTS "/1/other", "not for the audience 'tutti'" },
+		{ "node-1/" AGENTS "/0/tutti", "of no pod on a node" },
+		{ "node-1/" AGENTS "/2/tutti", "of no pod on a node" },
+		{ "node-1/" AGENTS "2/1/tutti", "not of the service account" },
+		{ "node-1/system:serviceaccount:tutti:tutti-agen/1/tutti",
+		  "not of the service account" },
+		{ "node-1/tutti:tutti-agent/1/tutti", "not of the service account" },
+		{ "node-1/x" AGENTS "/1/tutti", "not of the service account" },
+		{ "../1/" AGENTS "/1/tutti", "" },
+	};
+	const struct http_server_opts opts = { .address = "127.0.0.1:0", .threads = 2 };
+	struct http_server *server;
+	struct nodes_env cluster = { .audience = "tutti", .account = "tutti:tutti-agent" };
+	bool is_durable = false;
+	struct host a;
+	struct office o;
+	struct err e;
+	char *url;
+	int port;
+
+	CHECK_OK(http_server_new(&server, loop, &opts, answer_review, NULL, &port, &e), e);
+	url = xasprintf("http://127.0.0.1:%d", port);
+	cluster.server = url;
+	cluster.jobs = &o.jobs;
+	office_open_with(&o, &cluster);
+	host_open(&a, "node-1");
+	host_dial(&a, &o, false);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		check_refused(&a, bad[i].token, DENIED, bad[i].why);
+	CHECK_EQ(host_ask(&a, "node-1/" AGENTS "/1/tutti"), RPC_OK);
+	CHECK_STR(a.given.name, "node-1");
+	CHECK_OK(enrol_revoke(o.enrol, "node-1", on_durable, &is_durable, &e), e);
+	RUN_UNTIL(loop, is_durable);
+	check_refused(&a, "node-1/" AGENTS "/1/tutti", DENIED, "revoked");
+	host_close(&a);
+	office_close(&o);
+	http_server_free(server);
+	free(url);
+}
+
+/* ---- files ---- */
+
+static int open_again(const char *folder)
+{
+	static const struct conf_list no_names;
+	struct jobs jobs = { .loop = loop };
+	const struct enrol_env env = { .jobs = &jobs,
+				       .folder = folder,
+				       .store = store,
+				       .life_ns = LIFE_S * NS_PER_S,
+				       .server_names = &no_names };
+	struct enrol *en = NULL;
+	int rc = enrol_new(&en, &env, NULL);
+
+	enrol_free(en);
+	return rc;
+}
+
+/* Whoever can read the key is any host: it is not used once others can. */
+static void test_private_files(void)
+{
+	char *folder = xasprintf("%s/enrol", dir), *key = xasprintf("%s/ca.key", folder);
+	struct stat st;
+
+	CHECK_EQ(open_again(folder), 0);
+	CHECK(!stat(key, &st) && (st.st_mode & 0777) == 0600);
+	CHECK(!stat(folder, &st) && (st.st_mode & 0777) == 0700);
+	CHECK(!chmod(key, 0604));
+	CHECK_EQ(open_again(folder), ERR_DENIED);
+	CHECK(!chmod(key, 0600) && !chmod(folder, 0705));
+	CHECK_EQ(open_again(folder), ERR_DENIED);
+	CHECK(!chmod(folder, 0700));
+	CHECK_EQ(open_again(folder), 0);
+	free(key);
+	free(folder);
 }
 
 static void test_token_rules(void)
@@ -403,9 +534,14 @@ static void test_token_rules(void)
 
 int main(void)
 {
-	static void (*const tests[])(
-		void) = { test_token, test_use_is_saved_first, test_revoked_meanwhile, test_renewal,
-			  test_epoch, test_token_rules };
+	static void (*const tests[])(void) = { test_token,
+					       test_use_is_saved_first,
+					       test_revoked_meanwhile,
+					       test_renewal,
+					       test_epoch,
+					       test_token_rules,
+					       test_pods,
+					       test_private_files };
 	struct err e;
 
 	CHECK_OK(loop_new(&loop, 2, &e), e);

@@ -34,6 +34,17 @@ static void on_saved(void *arg, const struct err *why)
 	++*n_saved;
 }
 
+/* A change that came after another one began to be saved is there once that is said, and not before. */
+static void on_later_saved(void *arg, const struct err *why)
+{
+	struct records *found = open_records();
+
+	CHECK(!why);
+	CHECK_EQ(records_check_host(found, "later", NULL), ERR_DENIED);
+	records_free(found);
+	++*(int *)arg;
+}
+
 /* As a restart finds them. */
 static struct records *reopen(struct records *r)
 {
@@ -165,6 +176,23 @@ static void test_epoch(void)
 	records_free(r);
 }
 
+static void test_saved_while_saving(void)
+{
+	struct records *r = open_records();
+	int n_saved = 0, n_later = 0;
+	struct err e;
+
+	CHECK_OK(records_revoke(r, "first", &e), e);
+	records_save(r, on_saved, &n_saved);
+	CHECK_OK(records_revoke(r, "later", &e), e);
+	records_save(r, on_later_saved, &n_later);
+	records_save(r, on_later_saved, &n_later);
+	jobs_drain(&jobs);
+	CHECK_EQ(n_saved, 1);
+	CHECK_EQ(n_later, 2);
+	records_free(r);
+}
+
 /* ---- in the store of several aggregators ---- */
 
 static void save(struct records *r)
@@ -253,6 +281,7 @@ int main(void)
 					       test_useless_make_room,
 					       test_revoked,
 					       test_epoch,
+					       test_saved_while_saving,
 					       test_former_leader,
 					       test_one_object_is_left,
 					       test_file_beside_an_empty_store };
