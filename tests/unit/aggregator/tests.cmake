@@ -60,8 +60,9 @@ unit_test(aggregator/api/access_test USES aggregator_core PKG jansson zlib SRC $
 unit_test(aggregator/api/routes_test USES aggregator_core PKG jansson zlib SRC ${fleet} ${people}
 	ARGS ${CMAKE_SOURCE_DIR}/docs/wire.md ${CMAKE_SOURCE_DIR}/docs/security.md)
 unit_test(aggregator/api/watch_test USES aggregator_core PKG jansson zlib SRC ${fleet} ${people})
-# Hours of waiting, which only virtual time makes short.
+# Hours of waiting, and counts of one second: only virtual time makes them short, and certain.
 if(NOT TUTTI_SANITIZE STREQUAL thread)
+	unit_test(aggregator/access/audit_test VIRTUAL USES aggregator_access net PKG jansson libcrypto)
 	unit_test(aggregator/api/limits_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
 	unit_test(aggregator/retention/quotas_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
 endif()
