@@ -115,6 +115,7 @@ static int write_head(const struct tail *t, struct err *e)
 static int open_file(struct tail *t, struct err *e)
 {
 	struct stat st;
+	int rc;
 
 	t->fd = open(t->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	if (t->fd < 0 || fstat(t->fd, &st))
@@ -125,13 +126,12 @@ static int open_file(struct tail *t, struct err *e)
 	/* the chains of two writers would be none */
 	if (!flock(t->fd, LOCK_EX | LOCK_NB))
 		return 0;
-	if (errno == EWOULDBLOCK)
-		err_set(e, ERR_BUSY, "%s: another aggregator writes it", t->path);
-	else
-		err_errno(e, "%s", t->path);
+	rc = errno == EWOULDBLOCK
+		     ? err_set(e, ERR_BUSY, "%s: another aggregator writes it", t->path)
+		     : err_errno(e, "%s", t->path);
 	close(t->fd);
 	t->fd = -1;
-	return e->code;
+	return rc;
 }
 
 /* The full file gets the number of its last line as its name's end; the caller frees it. */
