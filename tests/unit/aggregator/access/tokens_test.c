@@ -3,11 +3,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "aggregator/access/tokens.h"
 #include "aggregator/access/verbs.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "tests/lib/check.h"
+#include "tests/lib/temp_dir.h"
 
 #define A64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define B64 "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
@@ -123,6 +126,49 @@ static void test_wrong_lines(void)
 	}
 }
 
+static void write_file(const char *path, const char *text, mode_t mode)
+{
+	struct err e;
+
+	CHECK_OK(file_replace(path, 0600, text, strlen(text), &e), e);
+	CHECK(!chmod(path, mode)); /* whatever the umask is */
+}
+
+/* A file that is wrong, or that others can change, or that is gone, changes nothing; a good one takes back what it lacks. */
+static void test_reload(void)
+{
+	const char *dir = temp_dir();
+	char *path = xasprintf("%s/tokens", dir);
+	struct principal *p;
+	struct tokens t;
+	struct err e;
+
+	write_file(path, "alice viewer " A64 "\n", 0640);
+	CHECK_OK(tokens_load(&t, path, &e), e);
+	p = principal_ref(tokens_find(&t, A64));
+	CHECK_OK(tokens_reload(&t, &e), e);
+	CHECK(tokens_find(&t, A64) == p); /* it has not changed */
+	write_file(path, "alice king " A64 "\n", 0600);
+	CHECK_EQ(tokens_reload(&t, &e), ERR_INVALID);
+	CHECK(tokens_find(&t, A64) == p && principal_holds(p));
+	CHECK_OK(tokens_reload(&t, &e), e); /* said once */
+	for (size_t i = 0; i < 3; i++) {
+		write_file(path, "bob admin " B64 "\n", (const mode_t[]){ 0604, 0620, 0602 }[i]);
+		CHECK_EQ(tokens_reload(&t, &e), ERR_DENIED);
+		CHECK(!tokens_find(&t, B64) && principal_holds(p));
+	}
+	CHECK(!remove(path));
+	CHECK(tokens_reload(&t, &e) < 0);
+	CHECK(principal_holds(p));
+	write_file(path, "bob admin " B64 "\n", 0600);
+	CHECK_OK(tokens_reload(&t, &e), e);
+	CHECK(!tokens_find(&t, A64) && tokens_find(&t, B64) && !principal_holds(p));
+	principal_unref(p);
+	tokens_release(&t);
+	free(path);
+	temp_dir_remove(dir);
+}
+
 /* The answers for each role, in the namespace of the session, in another one, and everywhere. */
 static void test_decisions(void)
 {
@@ -165,6 +211,7 @@ int main(void)
 	test_odd_spaces();
 	test_grants_add_up();
 	test_wrong_lines();
+	test_reload();
 	test_decisions();
 	return 0;
 }
