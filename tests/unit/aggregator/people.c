@@ -9,7 +9,7 @@
 #include "tests/lib/temp_dir.h"
 
 const struct person people[PEOPLE] = {
-	{ "nobody", 0, false },	   { "viewer-red", 1, false }, { "operator-red", 2, false },
+	{ "no-token", 0, false },  { "viewer-red", 1, false }, { "operator-red", 2, false },
 	{ "admin-red", 3, false }, { "viewer-all", 1, true },  { "operator-all", 2, true },
 	{ "admin-all", 3, true },
 };

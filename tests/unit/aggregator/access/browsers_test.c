@@ -76,7 +76,7 @@ static void test_life(void)
 	browsers_free(b);
 }
 
-/* One caller takes the place of his own first one, and of nobody else's. */
+/* One caller takes the place of his own first one, and of no other caller. */
 static void test_share_of_one(void)
 {
 	static struct browser_secrets his[BROWSERS_OF_ONE + 2], other;
@@ -126,6 +126,7 @@ static void test_header(void)
 		{ "a=1;tutti=" HEX64 "; b=2", true },
 		{ "  tutti=" HEX64 ";", true },
 		{ "xtutti=" HEX64 "; tutti=" HEX64, true },
+		{ "tuttix=1; tutti=" HEX64, true },
 		{ NULL, false },
 		{ "", false },
 		{ "tutti", false },

@@ -20,6 +20,7 @@
 #include "aggregator/access/kube_people.h"
 #include "aggregator/access/oidc.h"
 #include "base/conf.h"
+#include "base/file.h"
 #include "base/jobs.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -33,6 +34,7 @@
 static struct jobs jobs;
 static char *url; /* of the provider, and of the cluster */
 static int n_fetches, n_reviews; /* of keys; of tokens */
+static const char *own_token; /* that the cluster knows the aggregator by; NULL = none */
 
 /* ---- signing ---- */
 
@@ -77,12 +79,12 @@ static void sign(const char *text, char *out)
 	base64url(raw, sizeof(raw), out);
 }
 
-/* A token with these claims; yours. */
-static char *token_of(json_t *claims_taken)
+/* A token with these claims, by the key of this name; yours. */
+static char *token_by(const char *kid, json_t *claims_taken)
 {
-	static const char head[] = "{\"alg\":\"ES256\",\"kid\":\"k\"}";
+	char *head = xasprintf("{\"alg\":\"ES256\",\"kid\":\"%s\"}", kid);
 	char *claims = json_dumps(claims_taken, JSON_COMPACT);
-	char *first = xmalloc(2 * sizeof(head)), *second = xmalloc(2 * strlen(claims) + 8);
+	char *first = xmalloc(2 * strlen(head)), *second = xmalloc(2 * strlen(claims) + 8);
 	char signature[128], *signed_text, *token;
 
 	base64url(head, strlen(head), first);
@@ -94,8 +96,14 @@ static char *token_of(json_t *claims_taken)
 	free(first);
 	free(second);
 	free(claims);
+	free(head);
 	json_decref(claims_taken);
 	return token;
+}
+
+static char *token_of(json_t *claims_taken)
+{
+	return token_by("k", claims_taken);
 }
 
 static json_t *claims_of(const char *name, json_t *groups_taken)
@@ -146,13 +154,14 @@ static json_t *token_review(const json_t *doc)
 	snprintf(name, sizeof(name), "%s", text_at(doc, "spec", "token", NULL));
 	name[strcspn(name, ":")] = '\0';
 	return json_pack("{s:{s:b, s:[s], s:{s:s, s:s}}}", "status", "authenticated",
-			 strcmp(name, "nobody") != 0, "audiences", "people", "user", "username",
+			 strcmp(name, "unknown") != 0, "audiences", "people", "user", "username",
 			 name, "uid", name);
 }
 
-/* What somebody may do: lines "NAME VERB SPACE", with * for all namespaces. */
+/* What each caller may do: lines "NAME VERB SPACE", with * for all namespaces. */
 static const char rights[] = "viewer get *\nviewer list *\n"
 			     "half get *\n"
+			     "blind list *\nblind create *\nblind delete *\n"
 			     "red get red\nred list red\nred create red\n"
 			     "odd get red\nodd create red\nodd delete red\n"
 			     "mixed get *\nmixed list *\nmixed create blue\nmixed delete blue\n"
@@ -178,7 +187,7 @@ static json_t *access_review(const json_t *doc)
 
 static void handle(struct http_req *req, void *arg)
 {
-	const char *path = http_path(req);
+	const char *path = http_path(req), *shown = http_header(req, "Authorization");
 	size_t len;
 	const void *body = http_body(req, &len);
 	json_t *doc = json_loadb(body, len, 0, NULL);
@@ -191,6 +200,8 @@ static void handle(struct http_req *req, void *arg)
 		free(jwks);
 	} else if (!strcmp(path, "/keys")) {
 		answer(req, keys());
+	} else if (own_token && (!shown || strcmp(shown, own_token) != 0)) {
+		http_answer_error(req, 401, "Unauthorized");
 	} else if (strstr(path, "/tokenreviews")) {
 		answer(req, token_review(doc));
 	} else if (strstr(path, "/subjectaccessreviews")) {
@@ -423,6 +434,8 @@ static void test_claims(void)
 	check_groups(a, json_string("ml"), "ada viewer:blue,red operator:blue,red admin:");
 	check_groups(a, json_pack("[s, s]", "x", "ops"), "ada viewer:* operator: admin:");
 	check_groups(a, json_string("root"), "ada viewer:* operator:* admin:*");
+	check_groups(a, json_string("roots"), "ada viewer: operator: admin:");
+	check_groups(a, json_string("a root"), "ada viewer: operator: admin:");
 	check_groups(a, json_pack("[s, s]", "lead", "ml"),
 		     "ada viewer:blue,red operator:blue,red admin:blue");
 	check_groups(a, json_pack("[s, s]", "ops", "lead"),
@@ -449,15 +462,39 @@ static void test_claims(void)
 	check_refused(a, token, "signature");
 	free(token);
 	check_refused(a, "a-static-one", "no signed one");
-	CHECK_EQ(n_fetches, 1);
+	token = token_by("invented", claims_of("ada", json_string("root")));
+	check_refused(a, token, "no key 'invented'");
+	free(token);
+	CHECK_EQ(n_fetches, 1); /* keys were fetched a moment ago */
 	end_access(a);
+}
+
+/* The digests of tokens that were checked have places by their first digits: another token with the same ones is not known. */
+static void check_other_in_place(struct access *a, const char *token)
+{
+	unsigned char wanted[32], digest[32];
+	char other[32];
+	struct err e;
+
+	CHECK(EVP_Digest(token, strlen(token), wanted, NULL, EVP_sha256(), NULL) == 1);
+	for (int i = 0;; i++) {
+		CHECK(i < 1 << 22);
+		snprintf(other, sizeof(other), "other-%d", i);
+		CHECK(EVP_Digest(other, strlen(other), digest, NULL, EVP_sha256(), NULL) == 1);
+		if (!memcmp(digest, wanted, 2))
+			break;
+	}
+	CHECK(!access_check_now(a, other, &e));
 }
 
 /* A role needs its own right and those of the roles below it, everywhere or in a namespace. */
 static void test_rights(void)
 {
+	const char *dir = temp_dir();
+	char *token_file = xasprintf("%s/token", dir);
 	const struct kube_people_env people = { .jobs = &jobs,
 						.server = url,
+						.token_file = token_file,
 						.audience = "people",
 						.hold_ns = 3600 * NS_PER_S,
 						.refuse_ns = 3600 * NS_PER_S };
@@ -465,25 +502,36 @@ static void test_rights(void)
 	struct principal *p;
 	struct err e;
 
+	own_token = "Bearer agg-1";
+	CHECK_OK(file_replace(token_file, 0600, "agg-1\n", 6, &e), e);
 	check_known(a, "viewer", "viewer viewer:* operator: admin:");
+	own_token =
+		"Bearer agg-2"; /* it is read for each request: a projected one changes each hour */
+	CHECK_EQ(check_token(a, "half").code, ERR_BUSY);
+	CHECK_OK(file_replace(token_file, 0600, "agg-2", 5, &e), e);
 	check_known(a, "half", "half viewer: operator: admin:");
+	check_known(a, "blind", "blind viewer: operator: admin:");
 	check_known(a, "red", "red viewer:red operator:red admin:");
 	check_known(a, "odd", "odd viewer: operator: admin:");
 	check_known(a, "mixed", "mixed viewer:* operator:blue admin:blue");
 	check_known(a, "root", "root viewer:* operator:* admin:*");
 	n_reviews = 0;
 	check_known(a, "root", "root viewer:* operator:* admin:*"); /* as it was said */
-	check_refused(a, "nobody:1", "does not know this token");
-	check_refused(a, "nobody:1", "does not know this token");
+	check_refused(a, "unknown:1", "does not know this token");
+	check_refused(a, "unknown:1", "does not know this token");
 	CHECK_EQ(n_reviews, 1);
 	p = access_check_now(a, "mixed", &e);
 	CHECK(p && !strcmp(p->how, "kubernetes"));
 	principal_unref(p);
 	CHECK(!access_check_now(a, "never-shown", &e));
+	check_other_in_place(a, "mixed");
 	end_access(a);
+	own_token = NULL;
+	free(token_file);
+	temp_dir_remove(dir);
 }
 
-/* A token that says it is of the provider is shown to nobody else. */
+/* A token that says it is of the provider is shown to the provider alone. */
 static void test_both(void)
 {
 	char *items[] = { (char *)"root=admin" };

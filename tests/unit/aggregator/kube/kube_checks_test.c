@@ -168,6 +168,32 @@ static void test_gone(void)
 	kube_checks_free(k);
 }
 
+/* A token must not travel in plaintext, but on this machine. */
+static void test_server(void)
+{
+	static const struct {
+		const char *url;
+		int rc;
+	} cases[] = {
+		{ "https://10.0.0.1:6443", 0 },
+		{ "https://api.example/", 0 },
+		{ "http://127.0.0.1:8001", 0 },
+		{ "http://10.0.0.1:8001", ERR_INVALID },
+		{ "http://api.example", ERR_INVALID },
+		{ "http://127.0.0.1.evil.example", ERR_INVALID },
+		{ "https://", ERR_INVALID },
+		{ "10.0.0.1:6443", ERR_INVALID },
+		{ "", ERR_INVALID },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct kube_api api = { 0 };
+
+		CHECK_EQ(kube_api_open(&api, cases[i].url, NULL, NULL, NULL), cases[i].rc);
+		kube_api_close(&api);
+	}
+}
+
 int main(void)
 {
 	struct err e;
@@ -177,6 +203,7 @@ int main(void)
 	test_shared();
 	test_refused();
 	test_gone();
+	test_server();
 	loop_free(jobs.loop);
 	return 0;
 }

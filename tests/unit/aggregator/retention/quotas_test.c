@@ -77,7 +77,7 @@ static void start_fleet(struct fleet *f, int64_t grace_ns, const struct aggregat
 static void start(struct fleet *f, int64_t grace_ns, const struct aggregator_conf *c)
 {
 	start_fleet(f, grace_ns, c);
-	/* what the store holds is not known yet: nothing begins, and nobody is told that it is full */
+	/* what the store holds is not known yet: nothing begins, and no caller is told that it is full */
 	CHECK_EQ(check(f, "", 0), ERR_BUSY);
 	WAIT(f, check(f, "", 0) != ERR_BUSY);
 }
