@@ -152,6 +152,8 @@ static void test_other_namespaces(struct fleet *f)
 	check_told(&all, hidden, true);
 	watcher_free(&his);
 	watcher_free(&all);
+	fake_hang_up(&red);
+	fake_hang_up(&bare);
 }
 
 int main(void)
