@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Captures that are the same, and captures that have to wait for each other. */
 #include "aggregator/captures/capture.h"
+#include "aggregator/captures/options.h"
 #include "json/json_text.h"
 #include "base/mem.h"
+#include "proto/tensorflow/profiler_options.pb-c.h"
 #include "tests/unit/aggregator/fleet.h"
 
 #define WINDOW_NS (10 * NS_PER_MS)
@@ -74,6 +76,166 @@ static void test_different_requests(void)
 	CHECK_EQ(captures_stats(f.agg.captures)->shared, 0);
 	json_decref(settings);
 	json_decref(tracers);
+	fleet_stop(&f);
+}
+
+/* ---- what makes two requests different: each setting that can be made ---- */
+
+/* Of an option's row in GET /api/v1/settings: a value that is not the default. */
+static json_t *other_value(const json_t *row)
+{
+	const char *type = json_get_text(row, "type");
+	const json_t *preset = json_object_get(row, "default"), *value;
+	size_t i;
+
+	if (!strcmp(type, "bool"))
+		return json_boolean(!json_is_true(preset));
+	if (!strcmp(type, "int"))
+		return json_integer(json_integer_value(preset) + 1);
+	if (!strcmp(type, "choice")) {
+		json_array_foreach(json_object_get(row, "values"), i, value)
+		{
+			if (!json_equal(value, preset))
+				return json_incref((json_t *)value);
+		}
+	}
+	return json_text(strcmp(type, "mask") ? "other" : "0xff");
+}
+
+static json_t *settings_of(const char *name, json_t *value_taken)
+{
+	json_t *settings = json_object();
+
+	json_put_int(settings, "host_tracer_level", 1);
+	json_put_int(settings, "cpu.depth", 5);
+	json_put(settings, name, value_taken);
+	return settings;
+}
+
+/* Begins the same capture with both; whether they share one. */
+static bool share(struct fleet *f, const struct capture_request *one,
+		  const struct capture_request *two)
+{
+	struct capture *a, *b;
+	struct err e = { 0 };
+
+	CHECK_OK(capture_begin(f->agg.captures, one, &a, &e), e);
+	CHECK_OK(capture_begin(f->agg.captures, two, &b, &e), e);
+	CHECK(a != b || a->callers == 2);
+	CHECK(capture_cancel(a));
+	if (a != b)
+		CHECK(capture_cancel(b));
+	WAIT(f, !captures_count(f->agg.captures).active);
+	return a == b;
+}
+
+/* Takes the settings. */
+static bool share_settings(struct fleet *f, json_t *one, json_t *two)
+{
+	const struct capture_request a = { .duration_ns = WINDOW_NS, .settings = one };
+	const struct capture_request b = { .duration_ns = WINDOW_NS, .settings = two };
+	bool is_shared = share(f, &a, &b);
+
+	json_decref(one);
+	json_decref(two);
+	return is_shared;
+}
+
+/* Every row of the options, the one of any other name, and a tracer's. The same settings in another order are the same. */
+static void test_each_setting(void)
+{
+	json_t *rows = options_list_json(), *row;
+	struct fake a = { .auto_arm = true };
+	size_t i, n = 0;
+	struct fleet f;
+
+	fleet_start(&f, NS_PER_S, 0);
+	fake_connect(&a, &f, "a");
+	json_array_append_new(rows, json_pack("{s:s, s:s, s:i}", "name", "cpu.depth", "type", "int",
+					      "default", 7));
+	json_array_foreach(rows, i, row)
+	{
+		const char *name = json_get_text(row, "name");
+		bool is_any = !strcmp(name, "advanced.NAME");
+		json_t *value = other_value(row);
+		json_t *with = settings_of(name, value);
+
+		if (json_is_null(json_object_get(row, "default")))
+			CHECK(!share_settings(&f, settings_of("cpu.depth", json_integer(5)),
+					      json_incref(with)));
+		else
+			CHECK(!share_settings(
+				&f, settings_of(name, json_incref(json_object_get(row, "default"))),
+				json_incref(with)));
+		if (is_any)
+			CHECK(!share_settings(&f, settings_of("advanced.NAMES", json_incref(value)),
+					      json_incref(with)));
+		CHECK(share_settings(&f, json_incref(with), settings_of(name, json_incref(value))));
+		json_decref(with);
+		n++;
+	}
+	CHECK(n >= 10);
+	json_decref(rows);
+	fleet_stop(&f);
+}
+
+/* What a stock client sends, packed. */
+static size_t pack(const Tensorflow__ProfileOptions *m, uint8_t out[256])
+{
+	CHECK(tensorflow__profile_options__get_packed_size(m) <= 256);
+	return tensorflow__profile_options__pack(m, out);
+}
+
+static bool share_options(struct fleet *f, const Tensorflow__ProfileOptions *one,
+			  const Tensorflow__ProfileOptions *two)
+{
+	uint8_t bytes[2][256];
+	const struct capture_request a = { .duration_ns = WINDOW_NS,
+					   .options = bytes[0],
+					   .options_len = pack(one, bytes[0]) };
+	const struct capture_request b = { .duration_ns = WINDOW_NS,
+					   .options = bytes[1],
+					   .options_len = pack(two, bytes[1]) };
+
+	return share(f, &a, &b);
+}
+
+/* Every field of a client's own options, also those that no setting describes, and those of the same length. */
+static void test_each_option_of_a_client(void)
+{
+	Tensorflow__ProfileOptions usual = TENSORFLOW__PROFILE_OPTIONS__INIT, other;
+	const ProtobufCMessageDescriptor *d = &tensorflow__profile_options__descriptor;
+	struct fake a = { .auto_arm = true };
+	struct fleet f;
+	unsigned int n = 0;
+
+	usual.version = 1;
+	usual.host_tracer_level = usual.device_tracer_level = usual.python_tracer_level = 1;
+	fleet_start(&f, NS_PER_S, 0);
+	fake_connect(&a, &f, "a");
+	for (unsigned int i = 0; i < d->n_fields; i++) {
+		void *field = (char *)&other + d->fields[i].offset;
+
+		other = usual;
+		switch (d->fields[i].type) {
+		case PROTOBUF_C_TYPE_BOOL:
+			*(protobuf_c_boolean *)field ^= 1;
+			break;
+		case PROTOBUF_C_TYPE_UINT32:
+		case PROTOBUF_C_TYPE_ENUM:
+			*(uint32_t *)field += 1;
+			break;
+		case PROTOBUF_C_TYPE_UINT64:
+			*(uint64_t *)field += 1;
+			break;
+		default:
+			continue;
+		}
+		CHECK(!share_options(&f, &usual, &other));
+		CHECK(share_options(&f, &other, &other));
+		n++;
+	}
+	CHECK(n >= 9);
 	fleet_stop(&f);
 }
 
@@ -320,6 +482,8 @@ int main(void)
 {
 	test_same_request();
 	test_different_requests();
+	test_each_setting();
+	test_each_option_of_a_client();
 	test_first_come();
 	test_cancelled();
 	test_hosts_gone();

@@ -182,6 +182,79 @@ static void test_dropped_meanwhile(void)
 	fleet_stop(&f);
 }
 
+/* What the manifest says of a host. */
+static char *result_text(const json_t *manifest, size_t i)
+{
+	return json_dumps(result(manifest, i), JSON_COMPACT | JSON_SORT_KEYS);
+}
+
+/*
+ * Of three hosts one is complete, one partial, one has no file: only that one is asked again, though the agent of the partial one
+ * could record, and even offers a file. The other two stay as they were, to the byte.
+ */
+static void test_partial_stays(bool fails_again)
+{
+	struct fake a = { 0 }, b = { 0 }, p = { .auto_arm = true };
+	json_t *before, *after;
+	struct err e = { 0 };
+	char session[64];
+	struct capture *c;
+	struct fleet f;
+
+	fleet_start(&f, 0, HALF_GRACE_NS);
+	a.auto_deliver = true;
+	fake_connect(&a, &f, "host-a");
+	fake_connect(&b, &f, "host-b");
+	fake_connect(&p, &f, "host-p");
+	c = fleet_begin(&f);
+	snprintf(session, sizeof(session), "%s", c->session);
+	WAIT(&f, b.arms && fleet_host_is(c, 2, "armed"));
+	CHECK_EQ(fake_upload(&p, 1, 10, FLAW_NONE), RPC_OK);
+	fake_result(&p, true, "tracer-failed", "cpu: it hung");
+	fleet_wait_over(&f, session);
+	CHECK(fleet_host_is(c, 0, "complete"));
+	CHECK(fleet_host_is(c, 2, "partial"));
+	before = load(&f, session);
+	CHECK_STR(json_string_value(json_object_get(result(before, 2), "state")), "partial");
+
+	fake_hang_up(&p);
+	hold(&p, session, "uploading");
+	p.auto_deliver = true;
+	p.welcomes = p.uploads = 0;
+	fake_connect(&p, &f, "host-p");
+	b.auto_deliver = !fails_again;
+	CHECK_OK(retry(&f, session, &c, &e), e);
+	CHECK(fleet_host_is(c, 0, "complete"));
+	CHECK(fleet_host_is(c, 2, "partial"));
+	WAIT(&f, b.arms == 2);
+	if (fails_again)
+		fake_refuse(&b, "disk-full", "its spool is full");
+	fleet_wait_over(&f, session);
+	CHECK_EQ(a.arms, 1);
+	CHECK_EQ(p.arms, 1);
+	CHECK_EQ(a.uploads, 1);
+	CHECK_EQ(p.uploads, 0);
+	CHECK(fleet_host_is(c, 2, "partial"));
+	CHECK_STR(fleet_result(c, 2).reason, "tracer-failed");
+	after = load(&f, session);
+	CHECK_EQ(json_integer_value(json_object_get(after, "revision")), 2);
+	CHECK_EQ(json_integer_value(json_object_get(after, "complete")), 1 + !fails_again);
+	for (size_t i = 0; i < 3; i++) {
+		char *was = result_text(before, i), *is = result_text(after, i);
+
+		CHECK(!strcmp(was, is) == (i != 1));
+		free(was);
+		free(is);
+	}
+	json_decref(before);
+	json_decref(after);
+	/* There is nothing more to be had by a retry once each host has a file, whole or not. */
+	CHECK_EQ(retry(&f, session, &c, &e), fails_again ? 0 : ERR_EXISTS);
+	if (!fails_again)
+		CHECK(strstr(e.msg, "partial hosts"));
+	fleet_stop(&f);
+}
+
 /* Who fails again is said anew; the rest stays as it was. */
 static void test_fails_again(void)
 {
@@ -472,6 +545,8 @@ int main(void)
 	test_again();
 	test_grace();
 	test_dropped_meanwhile();
+	test_partial_stays(false);
+	test_partial_stays(true);
 	test_fails_again();
 	test_cancelled();
 	test_back_in_time();
