@@ -118,7 +118,7 @@ struct ring_record {
  * until ring_cut_free(), also when the ring is gone. */
 struct ring_cut *ring_cut_new(struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns);
 void ring_cut_free(struct ring_cut *cut); /* NULL is fine; no thread may be in ring_cut_each() */
-bool ring_cut_is_empty(const struct ring_cut *cut);
+bool ring_cut_is_empty(const struct ring_cut *cut); /* false, too, if records cannot be read back */
 
 /* Whether it has more than `n` records. Reads no file: a chunk that is there counts as a whole. */
 bool ring_cut_has_more(const struct ring_cut *cut, uint64_t n);

@@ -229,9 +229,9 @@ static bool stop_at_first(void *arg, const struct ring_record *record)
 bool ring_cut_is_empty(const struct ring_cut *cut)
 {
 	bool empty = true;
+	uint64_t unread = ring_cut_each(cut, stop_at_first, &empty);
 
-	ring_cut_each(cut, stop_at_first, &empty);
-	return empty;
+	return empty && !unread;
 }
 
 struct tally {

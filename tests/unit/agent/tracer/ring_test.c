@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
+#include "tests/lib/ring_file.h"
 #include "tests/lib/temp_dir.h"
 
 static const char *dir;
@@ -303,6 +304,39 @@ static void cuts_outlive_the_ring(void)
 	ring_cut_free(c);
 }
 
+/* Damage of the file: all records that are in its damaged part are counted, and all others are given. */
+static void what_the_file_lost_is_counted(off_t keep)
+{
+	struct spool spool = { .left = UINT64_MAX };
+	struct ring *r = sample_ring(64 << 10, 3600 * NS_PER_S);
+	struct ring_cut *all, *early;
+	struct seen s = { 0 };
+	uint64_t unread;
+	int fd;
+
+	hold(r, &spool, 0, &spool);
+	feed(r, 0, 30000, 1);
+	all = ring_cut_new(r, 0, 30000);
+	early = ring_cut_new(r, 20000, 20010);
+	fd = ring_file_of(dir, 1);
+	CHECK(fd >= 0 && !ftruncate(fd, keep));
+	unread = ring_cut_each(all, see, &s);
+	CHECK_EQ(s.n + unread, 30000);
+	CHECK(keep ? unread > 5000 && unread < 10000 : unread > 25000);
+	for (size_t i = 0; i < s.n; i++)
+		CHECK((keep && s.ids[i] == i) || s.ids[i] == 30000 - s.n + i);
+	CHECK(!ring_cut_is_empty(all));
+	if (!keep) { /* nothing of this window can be read: that is not a window without records */
+		CHECK(!ring_cut_is_empty(early));
+		CHECK(ring_cut_each(early, see, &s) >= 10);
+		CHECK(ring_cut_has_more(early, 9));
+	}
+	ring_cut_free(all);
+	ring_cut_free(early);
+	seen_release(&s);
+	ring_free(r);
+}
+
 static void half_can_be_dropped(void)
 {
 	struct spool spool = { .left = UINT64_MAX };
@@ -472,6 +506,8 @@ int main(int argc, char **argv)
 	a_full_spool_loses_records_and_counts_them();
 	the_file_is_bounded();
 	cuts_outlive_the_ring();
+	what_the_file_lost_is_counted(0);
+	what_the_file_lost_is_counted(300 << 10);
 	half_can_be_dropped();
 	for (unsigned int seed = 1; seed <= seeds; seed++)
 		random_rings_agree_with_a_list(seed, seed % 2,
