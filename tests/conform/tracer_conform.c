@@ -12,6 +12,7 @@
 #include "base/now.h"
 #include "proto/reasons.h"
 #include "tests/lib/check.h"
+#include "tests/lib/ring_file.h"
 #include "tests/lib/run_until.h"
 #include "tests/lib/temp_dir.h"
 #include "tests/lib/tracer_bed.h"
@@ -21,6 +22,7 @@
 #define FEED_NS	    (5 * NS_PER_MS)
 #define FAR_NS	    (60 * NS_PER_S)
 #define PATIENCE_NS (20 * NS_PER_S) /* then a run is given up */
+#define FILE_BYTES  (8 * 4096) /* of a ring's file: more than what was recorded before a window */
 #define STEPS_MAX   16 /* of ops->limit; no rate can be halved as often */
 
 struct bench {
@@ -441,10 +443,37 @@ static void steps_are_taken_back(struct bench *b)
 	a_window_ahead_is_recorded(b);
 }
 
+/* The ring's file is damaged while a run has records in it: they are counted, and the run is not complete without saying so. */
+static void damage_of_the_file_is_counted(const struct tracer_subject *small)
+{
+	int64_t end_ns = now_mono_ns() + 3 * NS_PER_S;
+	struct bench b;
+	struct try t;
+	int fd = -1;
+
+	open_tracer(&b, small);
+	prepare(&t, &b, 0, FAR_NS);
+	if (arm(&t)) {
+		while ((fd = ring_file_of(b.dir, FILE_BYTES)) < 0 && now_mono_ns() < end_ns)
+			record(&b, WINDOW_NS);
+		if (fd >= 0)
+			ring_file_break(fd);
+		stop_now(&t);
+		gather(&t);
+		CHECK(fd < 0 || t.run.lost > 0);
+		if (fd >= 0)
+			printf("  %llu records of the file lost and counted\n",
+			       (unsigned long long)t.run.lost);
+		check_and_drop(&t);
+	}
+	close_tracer(&b);
+}
+
 /* With a ring that is too small and no room for a file, the missing records are counted. A run that was
  * cancelled before takes no room any more. */
 static void losses_are_counted(const struct tracer_subject *s)
 {
+	bool is_filled;
 	struct tracer_subject small = *s;
 	int64_t end_ns = now_mono_ns() + 3 * NS_PER_S;
 	struct bench b;
@@ -467,13 +496,17 @@ static void losses_are_counted(const struct tracer_subject *s)
 		record(&b, WINDOW_NS);
 	stop_now(&t);
 	gather(&t);
-	if (t.done && t.run.result != RUN_OFF && s->ops->begin_raw_ns(b.tracer) > t.run.t0_raw_ns) {
+	is_filled = s->ops->begin_raw_ns(b.tracer) > t.run.t0_raw_ns;
+	if (t.done && t.run.result != RUN_OFF && is_filled) {
 		CHECK_EQ(t.run.result, RUN_DEGRADED);
 		CHECK(t.run.lost > 0);
 		printf("  %llu records lost and counted\n", (unsigned long long)t.run.lost);
 	}
+	is_filled &= t.done && t.run.result != RUN_OFF;
 	check_and_drop(&t);
 	close_tracer(&b);
+	if (is_filled)
+		damage_of_the_file_is_counted(&small);
 }
 
 void tracer_conform(const struct tracer_subject *s)

@@ -41,6 +41,7 @@ fuzz_test(proc_text USES agent_perf agent_symbols agent_proc tracer_cgroups)
 if(NOT TUTTI_SANITIZE STREQUAL thread)	# what is lost depends on time, which is certain only where it is virtual
 	unit_test(agent/tracer/counters_test VIRTUAL USES agent_tracer net)
 endif()
+unit_test(agent/tracer/build_job_test VIRTUAL USES agent_tracer net)
 unit_test(agent/tracer/ring_run_test PURE USES agent_tracer)
 unit_test(agent/tracer/ring_test PURE USES agent_tracer)
 set(fake_profiler ${CMAKE_SOURCE_DIR}/tests/lib/fake_profiler.c)
