@@ -395,6 +395,51 @@ static void test_asleep_at_an_edge(void)
 		    2 * s / 5);
 }
 
+/* A wall clock that ran as model()'s, known to 5 us up to half a second after T0 and to 90 us from there on. */
+static void add_ledger(struct clock_model *m)
+{
+	const struct ledger_knot knots[] = {
+		{ RAW - 100 * NS_PER_S, WALL - 100 * NS_PER_S, 5000, true },
+		{ RAW + NS_PER_S / 2, WALL + NS_PER_S / 2, 90000, false },
+		{ RAW + 100 * NS_PER_S, WALL + 100 * NS_PER_S, 0, false },
+	};
+
+	memcpy(m->ledger.knots, knots, sizeof(knots));
+	m->ledger.n_knots = ARRAY_SIZE(knots);
+	m->ledger.last.pair = (struct clock_pair){ .raw_ns = RAW + 100 * NS_PER_S,
+						   .real_ns = WALL + 100 * NS_PER_S };
+}
+
+/* Only a file with times of the wall clock has its error in the bound: that of the window, and in the file, too. */
+static void test_bound_has_the_wall_clocks_error(void)
+{
+	static const struct {
+		int64_t end_ns, error_ns;
+	} windows[] = { { NS_PER_S / 4, 5000 }, { NS_PER_S, 90000 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(windows); i++) {
+		struct window_edges none = { 0 };
+		int64_t t1_ns = T0 + windows[i].end_ns, raw, wall;
+		struct rig g;
+		char *text;
+		struct err e;
+
+		rig_up(&g);
+		add_ledger(&g.a.clock);
+		raw = assemble_bound_ns(&g.a.clock, T0, t1_ns, &none, false);
+		wall = assemble_bound_ns(&g.a.clock, T0, t1_ns, &none, true);
+		CHECK_EQ(raw, 1000 + 10000 + windows[i].end_ns / 1000000 + 2);
+		CHECK_EQ(wall, raw + windows[i].error_ns);
+		g.a.t1_ns = t1_ns;
+		add_three_parts(&g);
+		CHECK_OK(rig_assemble(&g, &e), e);
+		text = xspace_text_of_file(g.path);
+		CHECK_EQ(text_number(text, "clock_bound_ns="), wall);
+		free(text);
+		rig_down(&g);
+	}
+}
+
 /* Parts of 20 kB, and room for one in a file: three files, one after the other, each whole. */
 static void test_further_files(void)
 {
@@ -609,6 +654,7 @@ int main(void)
 	test_drifting_clock();
 	test_line_from_long_before();
 	test_asleep_at_an_edge();
+	test_bound_has_the_wall_clocks_error();
 	test_further_files();
 	test_plane_too_large();
 	test_part_beyond_limits();

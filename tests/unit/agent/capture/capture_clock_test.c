@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Captures of a host with a wide bound: its clock is ahead until a probe is answered without delay. */
+#include <stdlib.h>
+
+#include "agent/capture/assemble.h"
 #include "agent/clock/clock.h"
 #include "agent/marks/marks.h"
 #include "base/now.h"
 #include "net/udp.h"
 #include "proto/probe.h"
 #include "tests/lib/check.h"
+#include "tests/lib/xspace_text.h"
 #include "tests/unit/agent/core_fixture.h"
 
 #define SHIFT INT64_C(1790000000000000000) /* true session clock - raw */
@@ -86,9 +90,8 @@ struct rig {
 	bool over;
 };
 
-static void rig_up(struct rig *g, int64_t hold_ns)
+static void rig_up_with(struct rig *g, int64_t hold_ns, const struct tracer_ops *const *fakes)
 {
-	static const struct tracer_ops *const fakes[] = { &fake_now_ops, NULL };
 	struct clock_peer peer = {
 		.host = "127.0.0.1", .cookie = 0xfeed, .epoch = EPOCH, .key = key
 	};
@@ -101,6 +104,13 @@ static void rig_up(struct rig *g, int64_t hold_ns)
 		 e);
 	peer.port = g->r.port;
 	CHECK_OK(clock_set_peer(g->f.clock, &peer, &e), e);
+}
+
+static void rig_up(struct rig *g, int64_t hold_ns)
+{
+	static const struct tracer_ops *const fakes[] = { &fake_now_ops, NULL };
+
+	rig_up_with(g, hold_ns, fakes);
 }
 
 static void rig_down(struct rig *g)
@@ -251,8 +261,47 @@ static void test_times_of_steps_are_session_times(void)
 	rig_down(&g);
 }
 
+/* The bound of a capture is that of its file: how well it is known how the wall clock ran counts if a part is stamped with it. */
+static void test_bound_of_wall_times(bool has_wall_times)
+{
+	static const struct tracer_ops *const raw[] = { &fake_now_ops, NULL };
+	static const struct tracer_ops *const both[] = { &fake_now_ops, &fake_later_ops, NULL };
+	const struct window_edges none = { 0 };
+	struct capture_request req = {
+		.session = "2026_11_21_12_00_00_abc123",
+		.duration_ns = NS_PER_S,
+		.changed = on_changed,
+	};
+	const struct clock_model *m;
+	int64_t error_ns, without_ns;
+	struct capture *c;
+	struct rig g;
+	struct err e;
+	char *text;
+
+	rig_up_with(&g, 0, has_wall_times ? both : raw);
+	fixture_until(&g.f, is_calibrated, &g);
+	req.t0_ns = session_of_raw(&g.r, now_raw_ns()) + 3 * NS_PER_S;
+	req.give_up_ns = req.t0_ns + 60 * NS_PER_S;
+	req.arg = &g;
+	CHECK_OK(capture_start(g.f.captures, &req, &c, &e), e);
+	fixture_until(&g.f, is_over, &g);
+	m = capture_clock(c);
+	error_ns = ledger_error_ns(&m->ledger, clock_model_raw_of_session(m, req.t0_ns),
+				   clock_model_raw_of_session(m, req.t0_ns + NS_PER_S));
+	without_ns = assemble_bound_ns(m, req.t0_ns, req.t0_ns + req.duration_ns, &none, false);
+	CHECK(error_ns > 100);
+	CHECK_EQ(capture_bound_ns(c), without_ns + (has_wall_times ? error_ns : 0));
+	text = xspace_text_of_file(capture_path(c));
+	CHECK_EQ(text_number(text, "clock_bound_ns="), capture_bound_ns(c));
+	free(text);
+	rig_down(&g);
+}
+
 int main(void)
 {
+	test_bound_of_wall_times(false);
+	test_bound_of_wall_times(true);
 	test_times_of_steps_are_session_times();
 	test_asked_first();
 	test_known_too_late();
