@@ -258,6 +258,30 @@ static void big_gather(struct tracer *t, struct tracer_run *run)
 }
 FAKE(fake_big, "big", fake_arm, big_gather, fake_cancel, NULL);
 
+/* ---- many ---- */
+
+static void many_gather(struct tracer *t, struct tracer_run *run)
+{
+	struct xs_builder *b = xs_builder_new();
+	static uint8_t blob[30000];
+
+	(void)t;
+	for (int i = 0; i < 3; i++) {
+		struct tracer_part *part = tracer_run_add_part(run);
+
+		memset(blob, 'a' + i, sizeof(blob));
+		xs_plane(b, 1 + i, "/host:CPU");
+		xs_line(b, 7, "fake", run->t0_raw_ns);
+		xs_event(b, "blob", in_window_ps(run), 1);
+		xs_stat_bytes(b, "bytes", blob, sizeof(blob));
+		xs_finish(b, &part->bytes);
+		part->base = PART_RAW;
+	}
+	xs_builder_free(b);
+	run->done(run);
+}
+FAKE(fake_many, "many", fake_arm, many_gather, fake_cancel, NULL);
+
 /* ---- the fixture ---- */
 
 void fixture_up(struct fixture *f, const struct tracer_ops *const *ops, uint64_t limit_bytes)
@@ -293,6 +317,7 @@ void fixture_new_captures(struct fixture *f)
 		.marks = f->marks,
 		.tracers = f->tracers,
 		.host = "host-a",
+		.file_limit_bytes = f->file_limit_bytes,
 	};
 
 	f->captures = captures_new(&env);

@@ -17,6 +17,7 @@ struct fixture {
 	struct conf_part *driver_confs;
 	char *dir; /* temporary; removed by fixture_down() */
 	char *spool_dir;
+	uint64_t file_limit_bytes; /* of captures made from now on; 0 = none */
 };
 
 /* The host is "host-a"; the spool takes limit_bytes; `ops` are the tracers, NULL-terminated. */
@@ -39,6 +40,7 @@ extern const struct tracer_ops fake_off_ops; /* "off": RUN_OFF */
 extern const struct tracer_ops fake_bad_ops; /* "bad": bytes that are no XSpace, of process 4711 */
 
 extern const struct tracer_ops fake_big_ops; /* "big": 9 MB */
+extern const struct tracer_ops fake_many_ops; /* "many": three parts of 30 kB, with an event each */
 
 struct fake_counts {
 	int armed, stopped, gathered, cancelled;

@@ -11,6 +11,7 @@
 #include "agent/clock/clock.h"
 #include "agent/link/control.h"
 #include "base/conf.h"
+#include "base/crc32c.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
@@ -624,6 +625,60 @@ static void test_next_agent(void)
 	rig_down(&g);
 }
 
+/* What was announced and reported of the host's files is what came: each is whole, and an XSpace with its event. */
+static void check_files(const struct fake_aggregator *a, size_t n)
+{
+	uint64_t at = 0;
+
+	CHECK_EQ(a->n_announced_files, n);
+	CHECK_EQ(a->n_result_files, n);
+	for (size_t i = 0; i < n; i++) {
+		const uint64_t bytes = a->announced_files[i];
+		const uint8_t *file = a->file.data + at;
+		struct xs_source in = xs_source_memory(file, bytes);
+		struct xs_summary summary;
+		struct err e;
+
+		CHECK_EQ(a->result_files[i], bytes);
+		CHECK(at + bytes <= a->file.len);
+		CHECK_EQ(crc32c(0, file, bytes), a->result_crc32c[i]);
+		CHECK_OK(xs_summarize(&in, &summary, &e), e);
+		CHECK_EQ(summary.events, 1);
+		at += bytes;
+	}
+	CHECK_EQ(at, a->file.len);
+	CHECK_EQ(a->announced, at);
+	CHECK_EQ(a->bytes, at);
+}
+
+/* A host with three files, the last one no less than the others; also if the next agent delivers them. */
+static void test_several_files(bool restarts)
+{
+	static const struct tracer_ops *const many[] = { &fake_many_ops, NULL };
+	struct rig g;
+
+	rig_up(&g, many);
+	control_free(g.control);
+	captures_free(g.f.captures);
+	g.f.file_limit_bytes = 40000;
+	fixture_new_captures(&g.f);
+	new_control(&g);
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, NS_PER_S, 10 * NS_PER_MS, NULL);
+	until(&g, &g.agg.progress, 1);
+	wait_for_entry(&g);
+	if (restarts) {
+		restart_agent(&g, false);
+		until(&g, &g.agg.progress, 2);
+	}
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.results, 1);
+	CHECK(g.agg.has_file);
+	CHECK_EQ(g.agg.events, 3);
+	check_files(&g.agg, 3);
+	rig_down(&g);
+}
+
 /* A file that does not match its spool entry is removed. */
 static void test_next_agent_finds_damage(void)
 {
@@ -908,6 +963,8 @@ int main(void)
 	test_link_breaks();
 	test_armed_again();
 	test_next_agent();
+	test_several_files(false);
+	test_several_files(true);
 	test_next_agent_finds_damage();
 	test_spool_entry_is_unreadable_for_a_moment();
 	test_result_out_of_range();

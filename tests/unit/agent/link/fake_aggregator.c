@@ -129,6 +129,12 @@ static void on_result(struct fake_aggregator *a, const Tutti__V1__HostResult *m)
 	a->events = m->events;
 	a->bytes = m->bytes;
 	a->n_reports = m->n_tracers;
+	CHECK(m->n_files <= ARRAY_SIZE(a->result_files) && m->n_crc32c == m->n_files);
+	a->n_result_files = m->n_files;
+	for (size_t i = 0; i < m->n_files; i++) {
+		a->result_files[i] = m->files[i];
+		a->result_crc32c[i] = m->crc32c[i];
+	}
 	a->result_calibrated = m->clock && m->clock->calibrated;
 	snprintf(a->reason, sizeof(a->reason), "%s", m->reason);
 	snprintf(a->detail, sizeof(a->detail), "%s", m->detail);
@@ -260,6 +266,10 @@ static void on_upload_begin(struct fake_aggregator *a, struct rpc_call *call,
 	CHECK(begin->resume || begin->bytes <= LIMIT_CHUNK_BYTES);
 	if (!begin->resume || begin->crc32 != a->announced_crc32)
 		buf_reset(&a->file);
+	CHECK(begin->n_files <= ARRAY_SIZE(a->announced_files));
+	a->n_announced_files = begin->n_files;
+	for (size_t i = 0; i < begin->n_files; i++)
+		a->announced_files[i] = begin->files[i];
 	a->announced = begin->bytes;
 	a->announced_crc32 = begin->crc32;
 	a->resumed_at = a->file.len;

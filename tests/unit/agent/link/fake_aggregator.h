@@ -46,6 +46,10 @@ struct fake_aggregator {
 	bool takes_grant, is_put; /* in the last Progress; in the last HostResult */
 	uint32_t crc32c; /* in the last Progress */
 	int questions; /* uploads that asked where to go on */
+	uint64_t announced_files[8],
+		result_files[8]; /* of the last upload; of the last HostResult */
+	uint32_t result_crc32c[8];
+	size_t n_announced_files, n_result_files;
 	uint64_t announced;
 	uint32_t announced_crc32;
 	int uploads;
