@@ -566,6 +566,24 @@ static void send_upload(struct fake_upload *u, const Tutti__V1__UploadMessage *m
 	free(data);
 }
 
+/* Byte `i` of what fakes upload. */
+static uint8_t byte_at(uint64_t i)
+{
+	return (uint8_t)(i % 251);
+}
+
+static uint32_t sum_of_all(size_t bytes)
+{
+	uint32_t sum = 0;
+
+	for (size_t i = 0; i < bytes; i++) {
+		uint8_t byte = byte_at(i);
+
+		sum = (uint32_t)crc32(sum, &byte, 1);
+	}
+	return sum;
+}
+
 static void send_begin(struct fake_upload *u, size_t chunks, size_t chunk_bytes, enum flaw flaw)
 {
 	uint64_t *files = xcalloc(chunks, sizeof(*files));
@@ -576,6 +594,9 @@ static void send_begin(struct fake_upload *u, size_t chunks, size_t chunk_bytes,
 	begin.host = u->fake->name;
 	begin.instance = u->fake->instance + (flaw == FLAW_INSTANCE);
 	begin.bytes = chunks * chunk_bytes;
+	begin.resume = u->fake->resumes;
+	if (begin.resume)
+		begin.crc32 = sum_of_all(begin.bytes) ^ (flaw == FLAW_SUM);
 	for (size_t i = 0; i < chunks; i++)
 		files[i] = chunk_bytes;
 	files[0] += flaw == FLAW_FILES;
@@ -594,7 +615,7 @@ static void send_chunk(struct fake_upload *u, uint64_t offset, size_t bytes, enu
 	uint8_t *data = xmalloc(bytes);
 
 	for (size_t i = 0; i < bytes; i++)
-		data[i] = (uint8_t)((offset + i) % 251);
+		data[i] = byte_at(offset + i);
 	chunk.offset = offset + (flaw == FLAW_OFFSET);
 	chunk.data = (ProtobufCBinaryData){ bytes, data };
 	chunk.crc32 = (uint32_t)crc32(0, data, (uInt)bytes) ^ (flaw == FLAW_CRC);
@@ -602,6 +623,18 @@ static void send_chunk(struct fake_upload *u, uint64_t offset, size_t bytes, enu
 	m.chunk = &chunk;
 	send_upload(u, &m);
 	free(data);
+}
+
+/* Goes on from there; the last chunk is missing if it is to be short. */
+static void send_chunks(struct fake_upload *u, uint64_t offset)
+{
+	uint64_t end = (u->chunks - (u->flaw == FLAW_SHORT)) * u->chunk_bytes;
+
+	for (; offset < end; offset += u->chunk_bytes)
+		send_chunk(u, offset, u->chunk_bytes, u->flaw);
+	if (u->flaw == FLAW_LONG)
+		send_chunk(u, u->chunks * u->chunk_bytes, 1, FLAW_NONE);
+	rpc_half_close(u->call);
 }
 
 static bool on_upload_reply(struct rpc_call *call, const struct rpc_msg *msg)
@@ -612,7 +645,12 @@ static bool on_upload_reply(struct rpc_call *call, const struct rpc_msg *msg)
 	Tutti__V1__UploadReply *reply = tutti__v1__upload_reply__unpack(NULL, len, data);
 
 	CHECK(reply);
-	u->stored = reply->bytes;
+	if (reply->stored) {
+		u->stored = reply->bytes;
+	} else if (u->fake->resumes) {
+		u->resumed_at = reply->bytes;
+		send_chunks(u, reply->bytes);
+	}
 	tutti__v1__upload_reply__free_unpacked(reply, NULL);
 	return true;
 }
@@ -638,16 +676,14 @@ void fake_upload_start(struct fake_upload *u, struct fake *a, size_t chunks, siz
 		       enum flaw flaw)
 {
 	u->fake = a;
+	u->chunks = chunks;
+	u->chunk_bytes = chunk_bytes;
+	u->flaw = flaw;
 	u->call = rpc_open(a->fleet->channel, "/tutti.v1.Ingest/Upload", INT64_MAX, &ingest, u);
 	if (flaw != FLAW_NO_BEGIN)
 		send_begin(u, chunks, chunk_bytes, flaw);
-	if (flaw == FLAW_SILENT)
-		return;
-	for (size_t i = 0; i < chunks - (flaw == FLAW_SHORT); i++)
-		send_chunk(u, i * chunk_bytes, chunk_bytes, flaw);
-	if (flaw == FLAW_LONG)
-		send_chunk(u, chunks * chunk_bytes, 1, FLAW_NONE);
-	rpc_half_close(u->call);
+	if (flaw != FLAW_SILENT && !a->resumes)
+		send_chunks(u, 0);
 }
 
 enum rpc_code fake_upload(struct fake *a, size_t chunks, size_t chunk_bytes, enum flaw flaw)

@@ -71,6 +71,7 @@ struct fake {
 	uint64_t instance;
 	bool auto_arm; /* answers Arm with Armed */
 	bool chunk_files; /* uploads are of several files, each a chunk */
+	bool resumes; /* uploads ask where to go on, and have the checksum of all bytes */
 	bool auto_deliver; /* after Armed: uploads a small file and reports it */
 	bool uncalibrated; /* HostResult says so */
 	bool has_profiler; /* Hello names that tracer, too */
@@ -120,6 +121,7 @@ enum flaw {
 	FLAW_INSTANCE, /* of another agent */
 	FLAW_FILES, /* with chunk_files: of other sizes than announced in all */
 	FLAW_SILENT, /* begins and goes on no further: stays open */
+	FLAW_SUM, /* with resumes: the checksum of all bytes is of others */
 };
 
 struct fake_upload {
@@ -130,6 +132,9 @@ struct fake_upload {
 	char text[256];
 	uint64_t stored;
 	bool report; /* send HostResult when it is done */
+	size_t chunks, chunk_bytes;
+	enum flaw flaw;
+	uint64_t resumed_at; /* where the aggregator wanted it to go on */
 };
 
 /* `chunks` pieces of `chunk_bytes`; the call goes on by itself. */

@@ -37,7 +37,7 @@ unit_test(aggregator/captures/walk_test USES aggregator_core PKG jansson)
 # An aggregator and fake agents in one process.
 set(fleet ${CMAKE_SOURCE_DIR}/tests/unit/aggregator/fleet.c)
 foreach(t captures/capture captures/deadline captures/durable captures/held captures/text captures/queue captures/snapshot captures/retry captures/recovery
-		captures/unheard captures/replaced captures/takeover time/leader_clock fleet/outbox ingest/ingest ingest/credits link/control xprof/profiler_service)
+		captures/unheard captures/replaced captures/takeover time/leader_clock fleet/outbox ingest/ingest ingest/credits ingest/granted link/control xprof/profiler_service)
 	unit_test(aggregator/${t}_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
 endforeach()
 unit_test(aggregator/link/revoked_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet} WRAP rpc_check_identity)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Uploads: good ones, each way of being wrong, credits, retries. */
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -125,6 +127,137 @@ static void test_flaws(void)
 	CHECK_EQ(c->state, CAP_FAILED);
 	CHECK_STR(fleet_result(c, 0).reason, "upload");
 	fleet_check_failed(&f, c->session);
+	fleet_stop(&f);
+}
+
+/* ---- uploads that go on where an earlier one ended ---- */
+
+/* The only file of an upload in the aggregator's spool: its path, until the next call; or NULL. */
+static const char *spooled(const struct fleet *f)
+{
+	static char path[512];
+	DIR *dir = opendir(f->spool);
+	struct dirent *entry;
+	int n = 0;
+
+	CHECK(dir);
+	while ((entry = readdir(dir))) {
+		const char *end = strrchr(entry->d_name, '.');
+
+		if (end && !strcmp(end, ".part") && !n++)
+			snprintf(path, sizeof(path), "%s/%s", f->spool, entry->d_name);
+	}
+	closedir(dir);
+	CHECK(n <= 1);
+	return n ? path : NULL;
+}
+
+static void damage(const char *path, off_t at)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	uint8_t byte;
+
+	CHECK(fd >= 0 && pread(fd, &byte, 1, at) == 1);
+	byte ^= 4;
+	CHECK(pwrite(fd, &byte, 1, at) == 1 && !close(fd));
+}
+
+static struct fake_upload go_on(struct fake *a, enum flaw flaw)
+{
+	struct fake_upload u = { 0 };
+
+	fake_upload_start(&u, a, 4, 100, flaw);
+	WAIT(a->fleet, u.closed);
+	return u;
+}
+
+static void check_stored(struct fleet *f, struct capture *c)
+{
+	struct buf got = BUF_INIT;
+
+	stored_bytes(f, c, "a", &got);
+	CHECK_EQ(got.len, 400);
+	for (size_t i = 0; i < got.len; i++)
+		CHECK_EQ(got.data[i], i % 251);
+	buf_release(&got);
+}
+
+/* What the first attempt has brought counts, if its bytes are still those: else all of it comes again, and nothing is stored
+ * before that. A byte may be wrong in what was there, or the agent's own file may have changed. */
+static void test_resumed(bool is_damaged)
+{
+	struct fake a = { .auto_arm = true, .resumes = true };
+	struct fake_upload u;
+	struct capture *c;
+	struct fleet f;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, fleet_host_is(c, 0, "armed"));
+	u = go_on(&a, FLAW_SHORT);
+	CHECK_EQ(u.code, RPC_DATA_LOSS);
+	CHECK_EQ(u.resumed_at, 0);
+	WAIT(&f, !f.agg.jobs.n);
+	CHECK(spooled(&f));
+	if (is_damaged)
+		damage(spooled(&f), 150);
+	u = go_on(&a, FLAW_NONE);
+	CHECK_EQ(u.resumed_at, 300);
+	WAIT(&f, !f.agg.jobs.n);
+	CHECK(!spooled(&f));
+	if (is_damaged) {
+		CHECK_EQ(u.code, RPC_DATA_LOSS);
+		CHECK(strstr(u.text, "checksum of the whole file"));
+		CHECK_EQ(fleet_keys(&f), 1); /* the plan */
+		CHECK_EQ(fleet_result(c, 0).n_files, 0);
+		u = go_on(&a, FLAW_NONE);
+		CHECK_EQ(u.resumed_at, 0);
+	}
+	CHECK_EQ(u.code, RPC_OK);
+	CHECK_EQ(u.stored, 400);
+	check_stored(&f, c);
+	fleet_stop(&f);
+}
+
+static void test_wrong_sum_of_all(void)
+{
+	struct fake a = { .auto_arm = true, .resumes = true };
+	struct capture *c;
+	struct fleet f;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, fleet_host_is(c, 0, "armed"));
+	CHECK_EQ(go_on(&a, FLAW_SUM).code, RPC_DATA_LOSS);
+	WAIT(&f, !f.agg.jobs.n);
+	CHECK_EQ(fleet_keys(&f), 1); /* the plan */
+	CHECK(!spooled(&f));
+	CHECK_EQ(go_on(&a, FLAW_NONE).code, RPC_OK);
+	check_stored(&f, c);
+	fleet_stop(&f);
+}
+
+/* One that is longer than the upload is none of it. */
+static void test_resumed_from_too_much(void)
+{
+	struct fake a = { .auto_arm = true, .resumes = true };
+	struct fake_upload u;
+	struct capture *c;
+	struct fleet f;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, fleet_host_is(c, 0, "armed"));
+	CHECK_EQ(go_on(&a, FLAW_SHORT).code, RPC_DATA_LOSS);
+	WAIT(&f, !f.agg.jobs.n);
+	CHECK(!truncate(spooled(&f), 401));
+	u = go_on(&a, FLAW_NONE);
+	CHECK_EQ(u.resumed_at, 0);
+	CHECK_EQ(u.code, RPC_OK);
+	check_stored(&f, c);
 	fleet_stop(&f);
 }
 
@@ -710,6 +843,10 @@ int main(void)
 	test_disk_as_bytes_arrive();
 	test_garbage();
 	test_file_check();
+	test_resumed(false);
+	test_resumed(true);
+	test_wrong_sum_of_all();
+	test_resumed_from_too_much();
 	test_broken_by_the_deadline();
 	test_retry_replaces();
 	test_credits();
