@@ -9,6 +9,7 @@ unit_test(aggregator/sessions/index_test VIRTUAL USES aggregator_sessions net PK
 unit_test(aggregator/lease/lease_test PURE USES aggregator_lease)
 fuzz_test(leader USES aggregator_lease storage PKG jansson)
 unit_test(aggregator/retention/rules_test PURE USES aggregator_retention PKG jansson)
+unit_test(aggregator/views/counters_test PURE USES aggregator_views PKG jansson)
 unit_test(aggregator/evidence/causality_test PURE USES aggregator_evidence PKG jansson)
 unit_test(aggregator/evidence/notes_test PURE USES aggregator_evidence storage xspace)
 unit_test(aggregator/evidence/refine_test PURE USES aggregator_evidence)
