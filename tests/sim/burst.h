@@ -3,6 +3,7 @@
 #ifndef SIM_BURST_H
 #define SIM_BURST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,14 @@ int64_t sim_ring_begin_ns(const struct sim_host *h);
 
 /* The largest of what a tracer puts into a plane besides; agents that write small files need a small one. */
 extern size_t ballast_limit;
+
+/* Whether the tracer has the setting "depth", and says in each burst which one its run had. */
+void sim_tracer_set_depth(bool has_depth);
+#define SIM_DEPTH 5 /* by default */
+
+/* Called when a run is armed, with the code's host; NULL = nobody asks. */
+struct sim_host;
+extern void (*sim_tracer_armed)(const struct sim_host *h, const char *session);
 
 struct tracer_ops;
 extern const struct tracer_ops sim_tracer_ops;

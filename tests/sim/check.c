@@ -44,7 +44,8 @@ struct file_check {
 	int64_t shift_ns, t0_ns, duration_ns, bound_ns;
 	int64_t line_ns;
 	int64_t first_k, last_k, n;
-	int64_t k_name; /* id of the stat */
+	int64_t k_name, depth_name; /* ids of the stats */
+	int64_t depth; /* that was asked for */
 	int64_t n_wrong; /* events outside the bound */
 	bool own_window; /* cut by the host's own clock, or by the agent's start, and said so */
 	bool lacks_begin; /* of a snapshot: all that is missing is what the ring does not reach, and it said so */
@@ -79,6 +80,8 @@ static int on_name(void *arg, int64_t id, const char *name, size_t len)
 
 	if (len == 1 && *name == 'k') /* the only plane that has one */
 		f->k_name = id;
+	if (len == 5 && !memcmp(name, "depth", 5))
+		f->depth_name = id;
 	return 0;
 }
 
@@ -90,21 +93,30 @@ static int on_line(void *arg, const struct xs_line *l)
 	return 0;
 }
 
-static int64_t k_of(const struct file_check *f, const struct xs_event *ev)
+static int64_t stat_of(const struct xs_event *ev, int64_t name)
 {
-	for (size_t i = 0; i < ev->n_stats; i++) {
-		if (ev->stats[i].metadata_id == f->k_name)
+	for (size_t i = 0; i < ev->n_stats && name >= 0; i++) {
+		if (ev->stats[i].metadata_id == name)
 			return ev->stats[i].i;
 	}
 	return -1;
 }
 
+static void check_depth(struct file_check *f, int64_t depth)
+{
+	if (depth < 0 || depth == f->depth || !f->request->has_settings || f->n_wrong++)
+		return;
+	sim_fail("session %s host %s: recorded with depth %" PRId64 ", asked for was %" PRId64,
+		 f->request->session, f->host, depth, f->depth);
+}
+
 static int on_event(void *arg, const struct xs_event *ev)
 {
 	struct file_check *f = arg;
-	int64_t k = k_of(f, ev), published = f->line_ns + ev->offset_ps / 1000;
+	int64_t k = stat_of(ev, f->k_name), published = f->line_ns + ev->offset_ps / 1000;
 	int64_t truth, error;
 
+	check_depth(f, stat_of(ev, f->depth_name));
 	if (k < 0 || f->no_truth)
 		return 0;
 	truth = truth_ns(f, k);
@@ -229,7 +241,7 @@ static void check_bytes(struct file_check *f, const struct buf *bytes)
 	const struct xs_source in = xs_source_memory(bytes->data, bytes->len);
 	struct err e;
 
-	f->k_name = -1;
+	f->k_name = f->depth_name = -1;
 	if (xs_read(&in, &visitor, f, &e))
 		sim_fail("session %s host %s: %s", f->request->session, f->host, e.msg);
 }
@@ -345,6 +357,8 @@ static void check_files(struct store *s, const struct request *w, const json_t *
 				!strcmp(json_get_text(host, "reason"), REASON_TOO_LARGE),
 	};
 
+	f.depth = json_object_get(w->settings, "sim.depth") ? json_get_int(w->settings, "sim.depth")
+							    : SIM_DEPTH;
 	f.no_truth = !f.shift_ns;
 	f.lacks_begin = w->snapshot_ns && f.own_window && !w->retried &&
 			!strstr(json_get_text(host, "detail"), "were not gathered");
@@ -424,6 +438,41 @@ static void count_reason(const char *reason)
 	r->n++;
 }
 
+/* Whatever is retried, and however often it is looked at. */
+static void check_kept(const struct request *w, const json_t *host)
+{
+	const char *name = json_get_text(host, "host");
+	json_t *before = json_object_get(w->kept, name);
+	char *was, *is;
+
+	if (!w->kept)
+		return;
+	if (!before) {
+		if (*json_get_text(host, "file"))
+			json_object_set(w->kept, name, (json_t *)host);
+		return;
+	}
+	check_counts.kept += w->retried;
+	check_counts.kept_partial += w->retried &&
+				     !strcmp(json_get_text(before, "state"), "partial");
+	if (json_equal(before, host))
+		return;
+	was = json_dumps(before, JSON_COMPACT);
+	is = json_dumps(host, JSON_COMPACT);
+	sim_fail("session %s host %s had a file, and has another result: %s, then %s", w->session,
+		 name, was, is);
+	free(was);
+	free(is);
+}
+
+void check_armed(const struct sim_host *h, const char *session)
+{
+	const struct request *w = user_find(session);
+
+	if (w && json_object_get(w->kept, h->name))
+		sim_fail("session %s host %s has a file, and records again", session, h->name);
+}
+
 static void check_host(struct store *s, const struct request *w, const json_t *manifest,
 		       const json_t *host)
 {
@@ -454,6 +503,7 @@ static void check_host(struct store *s, const struct request *w, const json_t *m
 			 state, reason, json_get_text(host, "detail"));
 	if (user_is_calm() && !strcmp(reason, REASON_PROFILER_BUSY))
 		sim_fail("session %s host %s: two captures have its profiler", w->session, name);
+	check_kept(w, host);
 	check_snapshot(w, manifest, host);
 	check_lost(w, host);
 	if (has_file)
@@ -477,12 +527,27 @@ static void check_promises(const struct request *w, const json_t *manifest)
 			 w->session, w->stopped_duration_ns, duration_ns);
 }
 
+bool check_same_settings(const json_t *a, const json_t *b)
+{
+	if (!json_object_size(a) || !json_object_size(b))
+		return json_object_size(a) == json_object_size(b);
+	return json_equal(a, b);
+}
+
+static void check_settings(const struct request *w, const json_t *manifest)
+{
+	if (w->has_settings &&
+	    !check_same_settings(w->settings, json_object_get(manifest, "settings")))
+		sim_fail("session %s has other settings than were asked for", w->session);
+}
+
 static void check_manifest(struct store *s, const struct request *w, const json_t *manifest)
 {
 	const json_t *hosts = json_object_get(manifest, "hosts");
 
 	check_counts.sessions++;
 	check_promises(w, manifest);
+	check_settings(w, manifest);
 	if (w->n_hosts && json_array_size(hosts) != w->n_hosts)
 		sim_fail("session %s: %zu hosts were asked, the manifest has %zu", w->session,
 			 w->n_hosts, json_array_size(hosts));

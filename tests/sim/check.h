@@ -5,6 +5,8 @@
  *     docs/wire.md unless it is complete; the files that the manifest names are in the store, whole;
  *   - each event and each training step is at its true time, within the bound that is published with it;
  *   - the window is the same on all hosts: no burst outside it and none missing inside, within the bound;
+ *   - a host that has a file keeps its result: a retry is for the others, and that host records no more;
+ *   - a capture has the settings that each of its callers asked for, and so have its files;
  *   - in a series of snapshots no burst is in two windows of a host, and none is missing between two;
  *   - a host that nothing befell has all of a past window that its ring reaches; what another one lacks is named;
  *   - what was answered 2xx holds: the capture comes to an end that can be asked for, a stopped window is that
@@ -22,10 +24,14 @@
 #include <jansson.h>
 
 struct request;
+struct sim_host;
 struct store;
 
 void check_session(const struct request *request);
 void check_foreign_session(struct store *s, const json_t *manifest); /* not of a request */
+
+bool check_same_settings(const json_t *a, const json_t *b); /* NULL = none */
+void check_armed(const struct sim_host *h, const char *session); /* a host begins to record */
 
 /* check_store.c */
 void check_visible(void); /* at any time */
@@ -56,6 +62,7 @@ struct check_counts {
 	uint64_t
 		ended_at_once; /* captures that were stopped and cancelled right after they were accepted */
 	uint64_t split; /* hosts with several files */
+	uint64_t kept, kept_partial; /* results of hosts that were seen again after a retry */
 	uint64_t store_failed, store_kills; /* calls of the store; kills of the aggregator at one */
 	uint64_t spools, spools_late; /* that were looked at; after all leases were over */
 };

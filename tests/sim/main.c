@@ -127,9 +127,11 @@ static void report(uint64_t n, uint64_t failed, const struct play_result *total,
 	       "; answered by ProfilerService %" PRIu64 "; cancelled while a host was away %" PRIu64
 	       ", right after the answer %" PRIu64 "; hosts with several files %" PRIu64
 	       "; calls of the store that failed %" PRIu64 ", kills at one %" PRIu64
-	       "; spools looked at %" PRIu64 ", after all leases %" PRIu64 "\n",
+	       "; spools looked at %" PRIu64 ", after all leases %" PRIu64
+	       "; results kept over a retry %" PRIu64 ", of partial hosts %" PRIu64 "\n",
 	       c->queued, c->by_step, c->profiled, c->cancelled_away, c->ended_at_once, c->split,
-	       c->store_failed, c->store_kills, c->spools, c->spools_late);
+	       c->store_failed, c->store_kills, c->spools, c->spools_late, c->kept,
+	       c->kept_partial);
 }
 
 static int run(const struct sim_conf *conf)

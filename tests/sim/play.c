@@ -13,6 +13,7 @@
 #include "tests/sim/fleet.h"
 #include "tests/sim/flaky_store.h"
 #include "tests/sim/job.h"
+#include "tests/sim/more.h"
 #include "tests/sim/session_time.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/snapshots.h"
@@ -153,6 +154,17 @@ static void take_over(void)
 	daemon_hand_over(stage.opts->machines, after_ns);
 	check_visible();
 	start_in(the_agg(), after_ns);
+}
+
+/* For more.c: loses power, or is killed. */
+static void kill_for(struct sim_host *h, int64_t down_ns)
+{
+	if (h == the_agg())
+		before_outage();
+	daemon_kill(h, false);
+	if (h == the_agg())
+		check_visible();
+	start_in(h, down_ns);
 }
 
 static void on_store_crash(void)
@@ -399,6 +411,7 @@ static void make_fleet(int agents)
 static void heal(void)
 {
 	sim_cancel(&stage.next);
+	more_stop();
 	user_end_at_once(0, 0);
 	snapshots_stop();
 	flaky_store_heal();
@@ -507,6 +520,8 @@ static void play_chance(uint64_t seed)
 	stage.mean_gap_ns = (double)rng_scale(&sim.rng, 200 * NS_PER_MS, 5 * NS_PER_S) *
 			    large_fleet_factor();
 	sim_at(&stage.next, rng_scale(&sim.rng, NS_PER_MS, 5 * NS_PER_S), on_next, NULL);
+	if (!stage.opts->calm && !stage.opts->snapshots && sim.n_hosts <= LARGE_FLEET)
+		more_start(stage.failures_end_ns);
 	sim_run(stage.failures_end_ns);
 }
 
@@ -540,6 +555,8 @@ struct play_result play(uint64_t seed, const struct play_opts *opts)
 	sim_begin(seed);
 	flaky_store_new(on_store_crash);
 	stage.opts = opts;
+	more_new(seed, opts->takeover, &(struct more_env){ .kill = kill_for });
+	sim_tracer_armed = check_armed;
 	make_fleet(opts->agents ? opts->agents : (int)rng_range(&sim.rng, 1, 8));
 	calls = opts->live ? play_live() : 0;
 	if (!opts->live)
@@ -580,4 +597,5 @@ void play_print_drawn(void)
 	}
 	if (*before == ',')
 		printf("\n");
+	more_print_drawn();
 }

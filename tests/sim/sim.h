@@ -10,6 +10,7 @@
  *   daemon.c  starts, stops and kills agents and the aggregator; tracer.c records bursts; job.c marks steps
  *   flaky_store.c  the aggregator's store: takes time, fails, is away, kills it; fiber.c lets a worker wait
  *   user.c    requests captures, stops, cancels, retries; client.c uses ProfilerService; snapshots.c the past
+ *   more.c    what some seeds draw besides, from random numbers of its own
  *   check.c   checks the sessions; check_store.c what is in the store and in spools
  *   play.c    the schedule of a seed; fleet.c its machines; main.c the command line
  *
@@ -133,6 +134,8 @@ struct sim_host {
 	int64_t paused_until_ns; /* none of its code runs until then */
 	int64_t slow_ns; /* mean delay before code gets the processor */
 	int64_t well_since_ns; /* true time: the last failure that befell it is over then */
+	enum sim_mark { SIM_MARK_NONE, SIM_MARK_SPOILT, SIM_MARK_BIG } mark; /* tests/sim/more.h */
+	char marked[64]; /* the session that the mark is for */
 	struct sim_event wake;
 	TAILQ_HEAD(, loop) loops;
 };

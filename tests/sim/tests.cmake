@@ -4,7 +4,7 @@
 # of which only what starts and stops an agent can be seen.
 set(sim_agent ${CMAKE_CURRENT_BINARY_DIR}/sim_agent.o)
 set(sim_agent_shown agent_new agent_free agent_conf_finish agent_conf_table tracer_confs_free
-	marks_add tracer_confs_new tracer_run_add_part tracer_run_set_result)
+	marks_add tracer_confs_new tracer_run_add_part tracer_run_set_result tracer_run_setting)
 list(TRANSFORM sim_agent_shown PREPEND --keep-global-symbol= OUTPUT_VARIABLE sim_agent_keep)
 set(sim_agent_layers agent_parts agent_local agent_link agent_capture agent_budget agent_python agent_perf agent_symbols agent_pods agent_proc agent_tracer agent_marks agent_clock agent_conf)
 list(TRANSFORM sim_agent_layers REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE sim_agent_files)
@@ -13,7 +13,7 @@ add_custom_command(OUTPUT ${sim_agent}
 	COMMAND ${CMAKE_OBJCOPY} ${sim_agent_keep} ${sim_agent}
 	DEPENDS ${sim_agent_layers} VERBATIM)
 
-set(sim_sources check.c check_store.c client.c crash.c daemon.c daemon_agent.c daemon_aggregator.c fleet.c flaky_store.c job.c main.c play.c session_time.c snapshots.c tracer.c user.c)
+set(sim_sources check.c check_store.c client.c crash.c daemon.c daemon_agent.c daemon_aggregator.c fleet.c flaky_store.c job.c main.c more.c play.c session_time.c snapshots.c tracer.c user.c)
 list(TRANSFORM sim_sources PREPEND sim/)
 program(tutti-sim SRC ${sim_sources} ${sim_agent} $<TARGET_OBJECTS:sim_fronts>
 	USES test_lib aggregator_core storage xspace net proto base PKG jansson zlib liblzma)

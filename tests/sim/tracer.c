@@ -29,6 +29,7 @@ struct sim_tracer {
 };
 
 #define SMALL_BALLAST 65536
+#define BIG_BYTES     (2500 << 10) /* some chunks of an upload */
 #define CALL_AHEAD_NS (100 * NS_PER_MS)
 
 /* Alive as long as its run or its event is. */
@@ -39,6 +40,22 @@ struct use {
 	bool is_past; /* of "profiler": the window was over when the run was armed */
 	struct loop_timer timer;
 };
+
+/* Without a row in the seeds that do not draw it: a Hello that lists it takes another time. */
+static struct setting settings[2];
+
+void (*sim_tracer_armed)(const struct sim_host *h, const char *session);
+
+void sim_tracer_set_depth(bool has_depth)
+{
+	settings[0] = has_depth ? (struct setting){ "depth", SETTING_INT, 0, 99, SIM_DEPTH, "none" }
+				: (struct setting){ 0 };
+}
+
+static bool is_marked(const struct sim_tracer *t, const struct tracer_run *run, enum sim_mark mark)
+{
+	return t->host->mark == mark && !strcmp(t->host->marked, run->session);
+}
 
 static TAILQ_HEAD(, sim_tracer) rings = TAILQ_HEAD_INITIALIZER(rings);
 
@@ -141,6 +158,8 @@ static void add_bursts(struct xs_builder *b, const struct sim_tracer *t,
 		}
 		xs_event(b, "burst", (at - base) * 1000, 0);
 		xs_stat_int(b, "k", k);
+		if (settings[0].name)
+			xs_stat_int(b, "depth", tracer_run_setting(run, &sim_tracer_ops, "depth"));
 	}
 }
 
@@ -167,10 +186,13 @@ static void add_planes(struct xs_builder *b, const struct sim_tracer *t,
 		       const struct tracer_run *run, int64_t begin_ns)
 {
 	int64_t more = ballast_limit < SMALL_BALLAST ? rng_range(&sim.rng, 0, 5) : 0;
+	bool is_big = is_marked(t, run, SIM_MARK_BIG);
 	char name[32];
 
+	if (is_big && ballast_limit < SMALL_BALLAST)
+		more = BIG_BYTES / (int64_t)ballast_limit;
 	xs_plane(b, 0, "/host:CPU");
-	add_ballast(b, ballast() / 2);
+	add_ballast(b, is_big && !more ? BIG_BYTES : ballast() / 2);
 	add_bursts(b, t, run, begin_ns);
 	for (int64_t i = 1; i <= more; i++) {
 		snprintf(name, sizeof(name), "/host:more %d", (int)i);
@@ -192,6 +214,8 @@ static void give(void *arg)
 	if (run->t0_raw_ns < host_raw_ns(use->tracer->host, use->begin_ns))
 		tracer_run_set_result(run, RUN_DEGRADED, "window-cut",
 				      "the ring does not reach back so far");
+	else if (is_marked(use->tracer, run, SIM_MARK_SPOILT))
+		tracer_run_set_result(run, RUN_DEGRADED, REASON_TRACER_FAILED, "it was spoilt");
 	part->base = PART_RAW;
 	snprintf(part->label, sizeof(part->label), "sim");
 	free(use);
@@ -221,6 +245,8 @@ static int sim_tracer_arm(struct tracer *tracer, struct tracer_run *run, struct 
 	struct sim_tracer *t = (struct sim_tracer *)tracer;
 
 	(void)e;
+	if (sim_tracer_armed)
+		sim_tracer_armed(t->host, run->session);
 	use_new(t, run)->begin_ns = ring_begin_ns(t);
 	return 0;
 }
@@ -250,6 +276,7 @@ static void sim_tracer_free(struct tracer *t)
 
 const struct tracer_ops sim_tracer_ops = {
 	.name = "sim",
+	.settings = settings,
 	.open = sim_tracer_open,
 	.state = sim_tracer_state,
 	.begin_raw_ns = sim_tracer_begin_raw_ns,

@@ -23,7 +23,8 @@
 #define ASK_MOST_NS  (60 * NS_PER_S) /* a window of steps may end minutes before it had to */
 #define CALLS_OVER_NS \
 	(STORE_PATIENCE_NS + 30 * NS_PER_S) /* after an outage no call is waiting any more */
-#define EXTENSION 10 /* times the grace, while hosts make progress */
+#define RETRY_AFTER_NS (5 * NS_PER_S) /* an agent that was down is back */
+#define EXTENSION      10 /* times the grace, while hosts make progress */
 
 static struct requests requests;
 static int64_t grace_ns;
@@ -34,8 +35,16 @@ static struct {
 	int64_t within_ns;
 } at_once;
 
+/* What is asked for, until it is answered. */
+struct asked {
+	json_t *settings; /* or NULL */
+	bool must_complete;
+	void (*accepted)(struct request *w); /* or NULL */
+};
+
 static void ask(void *arg);
 static void end_at_once(struct request *w);
+static void retry_later(struct request *w);
 
 /* ---- what became of it ---- */
 
@@ -51,6 +60,8 @@ static void is_over(struct request *w, bool committed)
 		check_session(w);
 	else if (w->must_complete)
 		sim_fail("session %s failed on a healthy fleet", w->session);
+	if (committed && w->retries_left)
+		retry_later(w);
 }
 
 /* Neither a capture nor a session. */
@@ -225,6 +236,7 @@ struct request *user_accepted(const json_t *doc)
 	w->by_step = json_object_get(doc, "at_step");
 	w->snapshot_ns = json_is_true(json_object_get(doc, "snapshot")) ? sim.now_ns : 0;
 	w->shift_ns = session_time_in_use();
+	w->kept = json_object();
 	w->accepted_ns = sim.now_ns;
 	w->undisturbed = !daemon_is_busy(sim.hosts[0]) && flaky_store_is_whole(0);
 	check_counts.by_step += w->by_step;
@@ -236,26 +248,46 @@ struct request *user_accepted(const json_t *doc)
 	return w;
 }
 
-static void on_accepted(void *arg, int status, const char *body, size_t len)
+/* Two callers share a capture only if it is what both of them asked for. */
+static void check_settings(struct request *w, json_t *settings)
 {
-	struct request *w;
-	json_t *doc;
+	if (!w->has_settings)
+		w->settings = json_incref(settings);
+	else if (!check_same_settings(w->settings, settings))
+		sim_fail("session %s answers a request with other settings", w->session);
+	w->has_settings = true;
+}
 
-	if (status != 202) {
-		sim_note("capture: status %d %.*s", status, (int)len, body);
-		if (arg)
-			sim_fail("a healthy fleet refuses a capture: %d %.*s", status, (int)len,
-				 body);
-		return;
-	}
-	doc = json_loadb(body, len, 0, NULL);
-	w = user_accepted(doc);
-	w->must_complete |= arg != NULL;
+static void take_accepted(const struct asked *asked, const char *body, size_t len)
+{
+	json_t *doc = json_loadb(body, len, 0, NULL);
+	struct request *w = user_accepted(doc);
+
+	w->must_complete |= asked->must_complete;
+	check_settings(w, asked->settings);
+	if (asked->accepted)
+		asked->accepted(w);
 	if (!w->over && !strcmp(json_get_text(doc, "state"), "failed"))
 		is_over(w, false);
 	else if (!w->must_complete)
 		end_at_once(w);
 	json_decref(doc);
+}
+
+static void on_accepted(void *arg, int status, const char *body, size_t len)
+{
+	struct asked *asked = arg;
+
+	if (status == 202) {
+		take_accepted(asked, body, len);
+	} else {
+		sim_note("capture: status %d %.*s", status, (int)len, body);
+		if (asked->must_complete)
+			sim_fail("a healthy fleet refuses a capture: %d %.*s", status, (int)len,
+				 body);
+	}
+	json_decref(asked->settings);
+	free(asked);
 }
 
 /* None, some, one, or all. */
@@ -303,18 +335,26 @@ static void put_step(json_t *body)
 		json_put_int(body, "steps", rng_range(&sim.rng, 1, 5));
 }
 
-static void post_capture(json_t *body_taken, void *must_complete)
+static void post_capture(json_t *body_taken, const struct asked *what)
 {
+	struct asked *asked = xmalloc(sizeof(*asked));
 	char *text = json_dumps(body_taken, 0);
 
-	http_ask("POST", "/api/v1/captures", text, on_accepted, must_complete);
+	*asked = *what;
+	asked->settings = json_incref(json_object_get(body_taken, "settings"));
+	http_ask("POST", "/api/v1/captures", text, on_accepted, asked);
 	free(text);
 	json_decref(body_taken);
 }
 
+void user_post(json_t *body_taken, void (*accepted)(struct request *w))
+{
+	post_capture(body_taken, &(struct asked){ .accepted = accepted });
+}
+
 void user_capture(void)
 {
-	post_capture(make_body(), NULL);
+	user_post(make_body(), NULL);
 }
 
 void user_capture_steps(void)
@@ -322,25 +362,25 @@ void user_capture_steps(void)
 	json_t *body = make_body();
 
 	put_step(body);
-	post_capture(body, NULL);
+	user_post(body, NULL);
 }
 
-static void post_all(int64_t duration_ns, void *must_complete)
+static void post_all(int64_t duration_ns, bool must_complete)
 {
 	json_t *body = json_object();
 
 	json_put_int(body, "duration_ns", duration_ns);
-	post_capture(body, must_complete);
+	post_capture(body, &(struct asked){ .must_complete = must_complete });
 }
 
 void user_capture_all(int64_t duration_ns)
 {
-	post_all(duration_ns, NULL);
+	post_all(duration_ns, false);
 }
 
 void user_capture_whole(void)
 {
-	post_all(rng_scale(&sim.rng, NS_PER_MS, 4 * NS_PER_S), &requests);
+	post_all(rng_scale(&sim.rng, NS_PER_MS, 4 * NS_PER_S), true);
 }
 
 /* ---- about one of them ---- */
@@ -481,17 +521,43 @@ static void on_retried(void *arg, int status, const char *body, size_t len)
 }
 
 /* The answer may be lost, and the retry carried on by the next aggregator all the same. */
-void user_retry(void)
+static void retry(struct request *w)
 {
-	struct request *w = pick(true);
-
 	/* After two retries on two session clocks it would be unknown which host is on which. */
-	if (!w || !the_aggregator() ||
-	    (w->retry_shift_ns && w->retry_shift_ns != session_time_in_use()))
+	if (!the_aggregator() || (w->retry_shift_ns && w->retry_shift_ns != session_time_in_use()))
 		return;
 	w->retry_shift_ns = session_time_in_use();
 	w->retried = true;
 	send_verb("POST", w, "sessions", "/retry", on_retried);
+}
+
+void user_retry(void)
+{
+	struct request *w = pick(true);
+
+	if (w)
+		retry(w);
+}
+
+static void on_again(void *arg)
+{
+	struct request *w = arg;
+
+	if (w->over && !w->cancel && !w->removal)
+		retry(w);
+}
+
+static void retry_later(struct request *w)
+{
+	w->retries_left--;
+	sim_at(&w->again, sim.now_ns + RETRY_AFTER_NS, on_again, w);
+}
+
+void user_retry_when_over(struct request *w, unsigned int times)
+{
+	w->retries_left = times;
+	if (w->over && w->committed && times)
+		retry_later(w);
 }
 
 static void on_removed(void *arg, int status, const char *body, size_t len)
@@ -599,6 +665,9 @@ void user_free(void)
 		TAILQ_REMOVE(&requests, w, entry);
 		sim_cancel(&w->ask);
 		sim_cancel(&w->end);
+		sim_cancel(&w->again);
+		json_decref(w->settings);
+		json_decref(w->kept);
 		free(w);
 	}
 }

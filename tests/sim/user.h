@@ -32,6 +32,11 @@ struct request {
 	int64_t stopped_duration_ns; /* PROMISE_KEPT: the longest that its window may be */
 	bool retried;
 	bool over, committed;
+	bool has_settings; /* known is with which it was asked for */
+	json_t *settings; /* NULL = none */
+	json_t *kept; /* by host: its result, once it was seen with a file; it stays */
+	unsigned int retries_left; /* that are asked for when it is over */
+	struct sim_event again;
 	bool end_known; /* the last question of user_ask_ends() was answered */
 	struct sim_event ask; /* its next status request */
 	struct sim_event end; /* user_end_at_once() */
@@ -48,6 +53,12 @@ bool user_is_calm(void);
 
 /* The aggregator has answered that it has this capture, or lists it. */
 struct request *user_accepted(const json_t *doc);
+
+/* Requests a capture. `accepted` (may be NULL) is called if an answer says that there is one. */
+void user_post(json_t *body_taken, void (*accepted)(struct request *w));
+
+/* When it is over, it is retried; so many times. */
+void user_retry_when_over(struct request *w, unsigned int times);
 
 /* Each picks hosts or a session at random. */
 void user_capture(void);
