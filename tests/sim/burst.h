@@ -26,7 +26,7 @@ extern size_t ballast_limit;
 void sim_tracer_set_depth(bool has_depth);
 #define SIM_DEPTH 5 /* by default */
 
-/* Called when a run is armed, with the code's host; NULL = nobody asks. */
+/* Called when a run is armed, with the code's host; NULL = it is not asked for. */
 struct sim_host;
 extern void (*sim_tracer_armed)(const struct sim_host *h, const char *session);
 

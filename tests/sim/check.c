@@ -541,6 +541,24 @@ static void check_settings(const struct request *w, const json_t *manifest)
 		sim_fail("session %s has other settings than were asked for", w->session);
 }
 
+/* What the manifest says of all hosts together. */
+static void check_sums(const struct request *w, const json_t *manifest)
+{
+	static const char *const states[] = { "complete", "partial", "failed" };
+	const json_t *hosts = json_object_get(manifest, "hosts");
+
+	for (size_t k = 0; k < ARRAY_SIZE(states); k++) {
+		int64_t n = 0;
+
+		for (size_t i = 0; i < json_array_size(hosts); i++)
+			n += !strcmp(json_get_text(json_array_get(hosts, i), "state"), states[k]);
+		if (n != json_get_int(manifest, states[k]))
+			sim_fail("session %s: %" PRId64 " hosts are %s, the manifest says %" PRId64,
+				 w->session, n, states[k],
+				 (int64_t)json_get_int(manifest, states[k]));
+	}
+}
+
 static void check_manifest(struct store *s, const struct request *w, const json_t *manifest)
 {
 	const json_t *hosts = json_object_get(manifest, "hosts");
@@ -553,6 +571,7 @@ static void check_manifest(struct store *s, const struct request *w, const json_
 			 w->n_hosts, json_array_size(hosts));
 	for (size_t i = 0; i < json_array_size(hosts); i++)
 		check_host(s, w, manifest, json_array_get(hosts, i));
+	check_sums(w, manifest);
 }
 
 void check_session(const struct request *w)

@@ -31,7 +31,7 @@
 #define CHUNK_BYTES (1 << 20) /* an upload that has more than one is spooled in a file */
 
 static void begin_partial(void);
-static void begin_twins(void);
+static void begin_requests(void);
 static void begin_damage(void);
 
 static struct kind {
@@ -40,7 +40,7 @@ static struct kind {
 	uint64_t drawn; /* in all seeds so far */
 } kinds[] = {
 	{ begin_partial, "partial host, then retry", 0 },
-	{ begin_twins, "requests at once", 0 },
+	{ begin_requests, "requests at once", 0 },
 	{ begin_damage, "damaged upload", 0 },
 };
 
@@ -130,8 +130,8 @@ static void put_setting(json_t *settings, int which)
 	}
 }
 
-/* Three callers, two of whom want the same; of settings that both have one may have another value. */
-static void begin_twins(void)
+/* Three callers, the first and the last of which want the same; a setting that all have may have another value. */
+static void begin_requests(void)
 {
 	int64_t duration_ns = rng_scale(&more.rng, NS_PER_MS, 500 * NS_PER_MS);
 	bool only_ring = rng_chance(&more.rng, 0.5);
