@@ -217,6 +217,7 @@ static void add_line(struct xs_builder *b, int64_t ns)
 {
 	xs_line(b, 1, "l", ns);
 	xs_event(b, "before", -10000, 5000);
+	xs_event(b, "up to the begin", -5000, 5000);
 	xs_event(b, "into", -2000, 5000);
 	xs_event(b, "first", 0, 0);
 	xs_event(b, "inside", 1000, 1000);
@@ -288,6 +289,7 @@ static void test_window_of_another_rate(void)
 	xs_plane(b, 1, "p");
 	xs_line(b, 1, "l", 0);
 	xs_event(b, "inside", 1000, 1000);
+	xs_event(b, "over the earlier end", 7000, 2000);
 	xs_event(b, "out of", 9000, 5000);
 	xs_event(b, "instant", 10000, 0);
 	xs_event(b, "after", 11000, 500);
@@ -295,17 +297,21 @@ static void test_window_of_another_rate(void)
 	xs_finish(b, &in);
 	rebase(&in, &how, &later);
 	space = unpack(&later);
-	CHECK_EQ(space->planes[0]->lines[0]->n_events, 4);
+	CHECK_EQ(space->planes[0]->lines[0]->n_events, 5);
 	ev = space->planes[0]->lines[0]->events;
 	check_times(ev[0], 1000, 1000);
-	check_times(ev[1], 9000, 1000);
-	check_times(ev[2], 9999, 0);
-	check_times(ev[3], 9999, 1);
+	check_times(ev[1], 7000, 2000);
+	check_times(ev[2], 9000, 1000);
+	check_times(ev[3], 9999, 0);
+	check_times(ev[4], 9999, 1);
 	tensorflow__profiler__xspace__free_unpacked(space, NULL);
 	how.cut_ns = 8;
 	rebase(&in, &how, &earlier);
 	space = unpack(&earlier);
-	CHECK_EQ(space->planes[0]->lines[0]->n_events, 1);
+	CHECK_EQ(space->planes[0]->lines[0]->n_events, 2);
+	ev = space->planes[0]->lines[0]->events;
+	check_times(ev[0], 1000, 1000);
+	check_times(ev[1], 7000, 1000);
 	tensorflow__profiler__xspace__free_unpacked(space, NULL);
 	buf_release(&in);
 	buf_release(&later);

@@ -217,12 +217,18 @@ static void test_over_within_the_bound(void)
 	rig_down(&g);
 }
 
-static void mark_step(struct rig *g, int64_t raw_ns, int step)
+static void mark_step_of(struct rig *g, int32_t pid, int64_t raw_ns, int step)
 {
 	char text[32];
 
 	snprintf(text, sizeof(text), "train#step_num=%d#", step);
-	marks_add(g->f.marks, &(struct mark){ .raw_ns = raw_ns, .pid = 7, .tid = 7, .text = text });
+	marks_add(g->f.marks,
+		  &(struct mark){ .raw_ns = raw_ns, .pid = pid, .tid = pid, .text = text });
+}
+
+static void mark_step(struct rig *g, int64_t raw_ns, int step)
+{
+	mark_step_of(g, 7, raw_ns, step);
 }
 
 /* On a raw clock that is 300 ppm fast a window of 10 s takes 10.003 s: times of steps are those of the session
@@ -250,6 +256,8 @@ static void test_times_of_steps_are_session_times(void)
 	CHECK_OK(capture_start(g.f.captures, &req, &c, &e), e);
 	fixture_until(&g.f, is_over, &g);
 	mark_step(&g, raw_of_session(&g.r, req.t0_ns + NS_PER_S), 1);
+	/* those of another process do not count: it repeats the first one's, or has another job */
+	mark_step_of(&g, 8, raw_of_session(&g.r, req.t0_ns + 2 * NS_PER_S), 70);
 	mark_step(&g, raw_of_session(&g.r, req.t0_ns + window_ns - NS_PER_MS), 2);
 	CHECK(capture_steps(c, &steps));
 	CHECK_EQ(steps.first, 1);

@@ -10,6 +10,7 @@
 #include "tests/lib/check.h"
 #include "tests/lib/run_until.h"
 #include "tests/lib/virtual_time.h"
+#include "tests/sim/sim.h"
 
 #define PERIOD_NS (NS_PER_S / 10)
 
@@ -17,6 +18,7 @@ struct driver {
 	atomic_bool is_stuck; /* its next reading hangs */
 	atomic_bool hangs; /* a reading does */
 	bool go;
+	int more_rows; /* of a reading, besides one */
 };
 
 static void read_driver(void *arg, int64_t raw_ns, struct counters_reading *reading)
@@ -28,7 +30,8 @@ static void read_driver(void *arg, int64_t raw_ns, struct counters_reading *read
 		atomic_store(&d->hangs, true);
 		virtual_hold_worker(&d->go);
 	}
-	counters_add_row(reading, "")[0] = 1;
+	for (int i = 0; i <= d->more_rows; i++)
+		counters_add_row(reading, "")[0] = 1;
 }
 
 static const char *name_column(size_t column, char text[COUNTERS_NAME_BYTES])
@@ -120,8 +123,42 @@ static void a_reading_hangs(void)
 	loop_free(loop);
 }
 
+/* An agent that did not run for half a minute lacks so many readings, each of all its rows. */
+static void an_agent_is_stopped(void)
+{
+	struct driver d = { .more_rows = 2 };
+	struct counters_source source = { .plane = "/host:CPU driver",
+					  .what = "readings",
+					  .columns = 1,
+					  .read = read_driver,
+					  .name = name_column,
+					  .free = keep,
+					  .arg = &d };
+	struct ring_limits limits = { 0 };
+	struct tracer_run run;
+	struct counters *c;
+	struct loop *loop;
+	int64_t begin_ns;
+	uint64_t before;
+	struct err e;
+
+	CHECK_OK(loop_new(&loop, 2, &e), e);
+	c = counters_start(loop, &source, PERIOD_NS, &limits);
+	begin_ns = now_raw_ns();
+	run_for(loop, 20 * NS_PER_S);
+	before = gather(loop, c, begin_ns).lost; /* a reading that took a while */
+	host_pause(sim.host, 30 * NS_PER_S);
+	run_for(loop, 40 * NS_PER_S);
+	run = gather(loop, c, begin_ns);
+	CHECK(run.lost > before + 3 * 290 && run.lost < before + 3 * 320);
+	counters_free(c);
+	run_for(loop, NS_PER_S);
+	loop_free(loop);
+}
+
 int main(void)
 {
 	a_reading_hangs();
+	an_agent_is_stopped();
 	return 0;
 }

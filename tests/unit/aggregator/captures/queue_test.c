@@ -48,6 +48,28 @@ static void test_same_request(void)
 	fleet_stop(&f);
 }
 
+/* Who is answered by another caller's capture waits for its hosts as long as asked, or longer. */
+static void test_grace_of_what_is_shared(void)
+{
+	struct capture_request req = { .duration_ns = WINDOW_NS, .grace_ns = 10 * NS_PER_S };
+	struct fake a = { .auto_arm = true };
+	struct capture *first, *c;
+	struct err e = { 0 };
+	struct fleet f;
+
+	fleet_start(&f, NS_PER_S, 0);
+	fake_connect(&a, &f, "a");
+	CHECK_OK(capture_begin(f.agg.captures, &req, &first, &e), e);
+	req.grace_ns = 5 * NS_PER_S;
+	CHECK_OK(capture_begin(f.agg.captures, &req, &c, &e), e);
+	CHECK(c == first);
+	req.grace_ns = 10 * NS_PER_S + 1;
+	CHECK_OK(capture_begin(f.agg.captures, &req, &c, &e), e);
+	CHECK(c != first);
+	CHECK_EQ(c->grace_ns, req.grace_ns);
+	fleet_stop(&f);
+}
+
 static void test_different_requests(void)
 {
 	json_t *settings = json_pack("{s:i}", "host_tracer_level", 1);
@@ -482,6 +504,7 @@ int main(void)
 {
 	test_same_request();
 	test_different_requests();
+	test_grace_of_what_is_shared();
 	test_each_setting();
 	test_each_option_of_a_client();
 	test_first_come();

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "aggregator/captures/capture_impl.h"
 #include "aggregator/ingest/ingest_impl.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/crc32c.h"
@@ -224,6 +225,7 @@ static void rig_up(struct rig *g, bool tells, bool keeps_sums)
 				      .keeps_sums = keeps_sums };
 	g->f.agg.store.store = &g->store.base;
 	g->f.agg.ingest->env.by_grants = true;
+	g->f.agg.captures->env.by_grants = true;
 	g->agent = (struct agent){ .fake = &g->fake, .store = &g->store };
 	fake_connect(&g->fake, &g->f, "a");
 	g->c = fleet_begin(&g->f);
@@ -336,8 +338,64 @@ static void test_claim_of_nothing(void)
 	rig_down(&g);
 }
 
+/* The agent's report of its three files. */
+static void report(struct rig *g)
+{
+	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__HostResult result = TUTTI__V1__HOST_RESULT__INIT;
+	Tutti__V1__ClockModel clock = TUTTI__V1__CLOCK_MODEL__INIT;
+	uint64_t files[FILES];
+	uint32_t sums[FILES];
+	uint8_t bytes[FILE_BYTES];
+
+	for (unsigned int i = 0; i < FILES; i++) {
+		file_bytes(i + 1, bytes);
+		files[i] = FILE_BYTES;
+		sums[i] = crc32c(0, bytes, sizeof(bytes));
+	}
+	clock.calibrated = true;
+	result.session = g->fake.session;
+	result.has_file = true;
+	result.clock = &clock;
+	result.files = files;
+	result.crc32c = sums;
+	result.n_files = result.n_crc32c = FILES;
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_RESULT;
+	m.result = &result;
+	fake_send(&g->fake, &m);
+}
+
+/* What an agent says of its puts decides nothing: at the commit each file is there with the size that was reported, or
+ * the host has none. `bytes` is what is found of the n-th file; -1: it is gone. */
+static void test_commit(unsigned int n, int64_t bytes)
+{
+	uint8_t found[2 * FILE_BYTES] = { 0 };
+	char key[SESSION_KEY_BYTES];
+	struct err e = { 0 };
+	struct rig g;
+
+	rig_up(&g, true, true);
+	CHECK_EQ(upload(&g.agent), RPC_OK);
+	key_of(&g, n, key);
+	if (bytes != FILE_BYTES)
+		CHECK_OK(store_remove(g.store.real, key, any_time(), &e), e);
+	if (bytes >= 0 && bytes != FILE_BYTES)
+		leave(&g, n, found, (size_t)bytes);
+	report(&g);
+	fleet_wait_over(&g.f, g.c->session);
+	CHECK_EQ(g.c->state, bytes == FILE_BYTES ? CAP_COMMITTED : CAP_FAILED);
+	CHECK_STR(fleet_result(g.c, 0).reason, bytes == FILE_BYTES ? "" : "upload");
+	rig_down(&g);
+}
+
 int main(void)
 {
+	for (unsigned int n = 1; n <= FILES; n++) {
+		test_commit(n, FILE_BYTES);
+		test_commit(n, FILE_BYTES - 1);
+		test_commit(n, FILE_BYTES + 1);
+		test_commit(n, -1);
+	}
 	for (int tells = 0; tells <= 1; tells++) {
 		test_all_are_put(tells);
 		for (unsigned int n = 1; n <= FILES; n++) {

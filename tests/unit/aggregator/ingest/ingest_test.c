@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "aggregator/ingest/ingest.h"
+#include "aggregator/ingest/ingest_impl.h"
 #include "aggregator/ingest/late_list.h"
 #include "aggregator/ingest/spooled_upload.h"
 #include "aggregator/sessions/ledger_record.h"
@@ -421,6 +421,25 @@ static void test_upload_needs_credit(void)
 		deliver(&h[i]);
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
+	fleet_stop(&f);
+}
+
+/* Trust: where agents have certificates, who has none of this host uploads nothing for it. */
+static void test_upload_needs_certificate(void)
+{
+	struct fake a = { .auto_arm = true };
+	struct capture *c;
+	struct fleet f;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, fleet_host_is(c, 0, "armed"));
+	f.agg.ingest->env.needs_certificate = true;
+	CHECK_EQ(fake_upload(&a, 1, 10, FLAW_NONE), RPC_PERMISSION_DENIED);
+	CHECK_EQ(fleet_keys(&f), 1); /* the plan */
+	f.agg.ingest->env.needs_certificate = false;
+	CHECK_EQ(fake_upload(&a, 1, 10, FLAW_NONE), RPC_OK);
 	fleet_stop(&f);
 }
 
@@ -840,6 +859,7 @@ int main(void)
 	test_further_files();
 	test_flaws();
 	test_upload_needs_credit();
+	test_upload_needs_certificate();
 	test_disk_as_bytes_arrive();
 	test_garbage();
 	test_file_check();

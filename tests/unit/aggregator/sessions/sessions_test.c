@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/sessions/ends.h"
 #include "aggregator/sessions/ledger_record.h"
+#include "aggregator/sessions/pins.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -280,6 +281,31 @@ static void test_tidy(void)
 	store_free(s);
 }
 
+/* A pin of what is no session would keep nothing, and stay for ever. */
+static void test_pins_are_of_sessions(void)
+{
+	static const char unknown[] = "2026_11_21_12_00_00_abc123";
+	char name[SESSION_NAME_BYTES];
+	struct err e = { 0 };
+	bool is_pinned = true;
+	struct store *s;
+
+	CHECK_OK(store_open(&s, "mem://test", &e), e);
+	CHECK_EQ(session_pin(s, unknown, &e), ERR_NOT_FOUND);
+	CHECK_EQ(session_unpin(s, unknown, &e), ERR_NOT_FOUND);
+	CHECK_EQ(count(s), 0);
+	CHECK_OK(session_is_pinned(s, unknown, &is_pinned, &e), e);
+	CHECK(!is_pinned);
+	make(s, name, INT64_C(1790000000000000000), "", 9);
+	CHECK_OK(session_pin(s, name, &e), e);
+	CHECK_OK(session_is_pinned(s, name, &is_pinned, &e), e);
+	CHECK(is_pinned);
+	CHECK_OK(session_unpin(s, name, &e), e);
+	CHECK_OK(session_is_pinned(s, name, &is_pinned, &e), e);
+	CHECK(!is_pinned);
+	store_free(s);
+}
+
 int main(void)
 {
 	test_names();
@@ -288,5 +314,6 @@ int main(void)
 	test_failures();
 	test_late();
 	test_tidy();
+	test_pins_are_of_sessions();
 	return 0;
 }
