@@ -426,6 +426,23 @@ static void test_upload_refused(void)
 	rig_down(&g);
 }
 
+/* Bytes that arrive damaged each time are damaged on the disk: that is no reason to send them until the deadline. */
+static void test_upload_damaged(void)
+{
+	struct rig g;
+
+	rig_up(&g, good_fakes);
+	g.agg.refuse_uploads = RPC_DATA_LOSS;
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, NS_PER_S, NS_PER_MS, NULL);
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.results, 1);
+	CHECK(!g.agg.has_file);
+	CHECK_STR(g.agg.reason, "upload");
+	CHECK_EQ(g.agg.uploads, 3);
+	rig_down(&g);
+}
+
 /* The upload survives a full disk of the aggregator and a connection that breaks in the middle. */
 static void test_upload_resumes(void)
 {
@@ -956,6 +973,7 @@ int main(void)
 	test_refusals();
 	test_stop_and_cancel();
 	test_upload_refused();
+	test_upload_damaged();
 	test_upload_resumes();
 	test_small_upload_again();
 	test_small_upload_for_grants();
