@@ -1,3 +1,4 @@
+unit_test(proto/control_check_test PURE USES proto)
 unit_test(proto/names_test PURE USES proto)
 unit_test(proto/reasons_test PURE USES proto ARGS ${CMAKE_SOURCE_DIR}/docs/wire.md)
 unit_test(proto/probe_test PURE USES proto)
