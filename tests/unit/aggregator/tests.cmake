@@ -70,3 +70,8 @@ if(NOT TUTTI_SANITIZE STREQUAL thread)
 	unit_test(aggregator/retention/removal_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
 	unit_test(aggregator/retention/quotas_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
 endif()
+# Sessions whose truth is known, and what viewers ask of them.
+set(viewed_session ${CMAKE_SOURCE_DIR}/tests/unit/aggregator/views/session.c)
+foreach(t queries tiles totals)
+	unit_test(aggregator/views/${t}_test PURE USES aggregator_views PKG jansson SRC ${viewed_session})
+endforeach()

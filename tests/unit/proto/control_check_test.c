@@ -460,6 +460,7 @@ static void judge(const struct link *link, const ProtobufCFieldDescriptor *kind,
 			rc ? e.msg : "passes", err_name(rc), said ? said : "that it passes");
 		exit(1);
 	}
+	CHECK(rc || m);
 	if (!rc)
 		protobuf_c_message_free_unpacked(m, NULL);
 	*(said ? &n_refused : &n_passed) += 1;
