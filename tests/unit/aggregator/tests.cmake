@@ -72,6 +72,7 @@ if(NOT TUTTI_SANITIZE STREQUAL thread)
 endif()
 # Sessions whose truth is known, and what viewers ask of them.
 set(viewed_session ${CMAKE_SOURCE_DIR}/tests/unit/aggregator/views/session.c)
+unit_test(aggregator/views/views_test USES aggregator_views PKG jansson SRC ${viewed_session})
 foreach(t queries tiles totals)
 	unit_test(aggregator/views/${t}_test PURE USES aggregator_views PKG jansson SRC ${viewed_session})
 endforeach()

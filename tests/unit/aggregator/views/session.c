@@ -331,12 +331,12 @@ struct view *stage_ask(struct stage *s, const char *session, const char *known_b
 
 struct view *stage_open(struct stage *s, const char *session)
 {
-	struct view *view = NULL;
 	struct view_progress p;
+	struct view *view;
 
-	RUN_UNTIL(s->jobs.loop, (view_release(view), view = stage_ask(s, session, NULL, &p),
-				 p.state != VIEW_FAILED) &&
-					view && view_is_complete(view));
+	RUN_UNTIL(s->jobs.loop, (view = stage_ask(s, session, NULL, &p),
+				 p.state == VIEW_READY || (view_release(view), false)));
+	CHECK(view && view_is_complete(view));
 	return view;
 }
 
