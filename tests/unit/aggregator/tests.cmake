@@ -70,6 +70,7 @@ if(NOT TUTTI_SANITIZE STREQUAL thread)
 	unit_test(aggregator/retention/removal_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
 	unit_test(aggregator/retention/quotas_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
 endif()
+unit_test(aggregator/imports/imports_test VIRTUAL USES aggregator_imports net PKG jansson)
 # Sessions whose truth is known, and what viewers ask of them.
 set(viewed_session ${CMAKE_SOURCE_DIR}/tests/unit/aggregator/views/session.c)
 unit_test(aggregator/views/views_test USES aggregator_views PKG jansson SRC ${viewed_session})

@@ -35,6 +35,15 @@ static bool has_index(const struct stage *s, const char *session, const char *fi
 	return !access(path, F_OK);
 }
 
+static bool has_part(const struct stage *s, const char *session, const char *file)
+{
+	char path[300], part[310];
+
+	index_path(s, session, file, path);
+	snprintf(part, sizeof(part), "%s.part", path);
+	return !access(part, F_OK);
+}
+
 static void hold_up(const struct stage *s, const char *session, const char *file)
 {
 	char path[300];
@@ -184,6 +193,11 @@ static void test_manifest(struct stage *s)
 	view_release(first);
 	view_release(second);
 	buf_cut(&s->manifest, s->manifest.len - 1);
+	*strstr((char *)s->manifest.data, "beware") = 'B'; /* of the same length */
+	second = stage_open(s, ONE);
+	CHECK(strcmp(view_build(second), build) != 0);
+	view_release(second);
+	*strstr((char *)s->manifest.data, "Beware") = 'b';
 	first = stage_open(s, ONE);
 	CHECK_STR(view_build(first),
 		  build); /* and the same state of a session has the same build */
@@ -367,6 +381,7 @@ static void test_malformed(struct stage *s)
 	CHECK_EQ(p.fault, FAULT_FILES);
 	CHECK(strstr(p.why.msg, "host-a.xplane.pb"));
 	CHECK(!has_index(s, "2026_11_29_03_00_00_bad000", "host-a.xplane.pb"));
+	CHECK(!has_part(s, "2026_11_29_03_00_00_bad000", "host-a.xplane.pb"));
 	/* the next call begins again */
 	CHECK(!stage_ask(s, "2026_11_29_03_00_00_bad000", NULL, &p));
 	CHECK(p.state == VIEW_BUILDING || p.state == VIEW_WAITING);
@@ -486,15 +501,6 @@ static void test_bound(void)
 }
 
 /* ---- the end ---- */
-
-static bool has_part(const struct stage *s, const char *file)
-{
-	char path[300], part[310];
-
-	index_path(s, ONE, file, path);
-	snprintf(part, sizeof(part), "%s.part", path);
-	return !access(part, F_OK);
-}
 
 /* Stopped while one is being made and another one waits: both end without a view, and nothing is left half-made. */
 static void test_stop(void)
