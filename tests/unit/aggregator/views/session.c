@@ -96,7 +96,7 @@ static int64_t add_call(struct truth *t, size_t *left, int64_t at, int depth)
 	at += 1000 * (1 + (int64_t)draw(2000));
 	for (uint64_t i = depth ? draw(4) : 0; i && *left; i--)
 		at = add_call(t, left, at + 1000 * (int64_t)draw(300), depth - 1);
-	at += 1000 * (int64_t)draw(2000);
+	at += draw(4) ? 1000 * (int64_t)draw(2000) : 0; /* now and then both end together */
 	ev->length_ps = at - ev->start_ps;
 	return at;
 }
