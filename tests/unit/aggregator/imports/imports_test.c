@@ -15,6 +15,7 @@
 #include "tests/lib/run_until.h"
 #include "tests/lib/store.h"
 #include "tests/lib/temp_dir.h"
+#include "tests/lib/virtual_time.h"
 #include "xspace/xspace.h"
 
 #define T0   INT64_C(1790000000000000000)
@@ -36,15 +37,14 @@ static void bed_start(struct bed *b)
 {
 	json_t *left = json_array();
 	struct err e;
-	char *url;
 
 	*b = (struct bed){ .spool = temp_dir() };
 	CHECK_OK(loop_new(&b->jobs.loop, 2, &e), e);
-	url = xasprintf("fault://%s/no-rules!mem://test", b->spool);
-	CHECK_OK(session_store_open(&b->sessions, &b->jobs, url, left, &e), e);
+	CHECK_OK(session_store_open(&b->sessions, &b->jobs, "mem://test", left, &e), e);
+	b->sessions.store = store_fault_wrap(
+		b->sessions.store, &(struct store_fault_env){ .wait = virtual_worker_wait });
 	b->sessions.ready = true;
 	b->imports = imports_new(&(struct imports_env){ &b->jobs, &b->sessions, b->spool });
-	free(url);
 	json_decref(left);
 }
 
@@ -656,6 +656,26 @@ static void test_idle(struct bed *b)
 	CHECK_EQ(commit(b, session), ERR_NOT_FOUND);
 	json_decref(request);
 }
+
+/* No piece comes while all is stored, and that may take long. */
+static void test_slow_store(struct bed *b)
+{
+	json_t *request = request_of("", files, 3);
+	const char *session = begun(b, request);
+
+	for (size_t i = 0; i < 3; i++)
+		CHECK_EQ(add_all(b, session, &files[i]), 0);
+	run_for(b->jobs.loop, IMPORT_IDLE_NS / 2);
+	store_set_rules(b->sessions.store, "write *host-a.xplane.pb delay=400");
+	imports_commit(b->imports, session, on_done, b);
+	run_for(b->jobs.loop, IMPORT_IDLE_NS / 2 + NS_PER_S);
+	CHECK(!b->is_done);
+	run_for(b->jobs.loop, IMPORT_IDLE_NS);
+	CHECK_EQ(answer(b), 0);
+	CHECK_STR(json_get_text(b->doc, "session"), session);
+	store_set_rules(b->sessions.store, "");
+	json_decref(request);
+}
 #endif
 
 /* ---- what is no XSpace of this session ---- */
@@ -769,6 +789,7 @@ int main(void)
 	test_resume(&b);
 #ifndef __SANITIZE_THREAD__
 	test_idle(&b);
+	test_slow_store(&b);
 #endif
 	test_no_xspace(&b);
 	test_exists(&b);

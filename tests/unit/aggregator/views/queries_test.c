@@ -325,10 +325,12 @@ static void test_links(const struct view *view)
 				  "[1, 0, 0, 0, '450', 2, 0, 1, 1, '700']]}";
 	static const char none[] = "{'flows': 0, 'links': []}";
 
-	check_links(view, (struct view_selection){ 0, 5000, "all", NULL }, 1000,
-		    "{'flows': 2, 'links': [[0, 0, 0, 0, '0', 2, 0, 0, 0, '50'], [0, 0, 3, 2, "
-		    "'400', 1, 0, 0, 0, '450'], "
-		    "[1, 0, 0, 0, '450', 2, 0, 1, 1, '700']]}");
+	/* the last one goes from a later file to an earlier one */
+	check_links(
+		view, (struct view_selection){ 0, 5000, "all", NULL }, 1000,
+		"{'flows': 3, 'links': [[0, 0, 0, 0, '0', 2, 0, 0, 0, '50'], "
+		"[0, 0, 3, 2, '400', 1, 0, 0, 0, '450'], [1, 0, 0, 0, '450', 2, 0, 1, 1, '700'], "
+		"[2, 0, 2, 0, '2050', 0, 0, 5, 1, '2100']]}");
 	check_links(view, (struct view_selection){ 0, 5000, "1.0", NULL }, 1000, six);
 	check_links(view, (struct view_selection){ 400, 401, "all", NULL }, 1000, six);
 	check_links(view, (struct view_selection){ 401, 450, "all", NULL }, 1000, none);
@@ -336,12 +338,12 @@ static void test_links(const struct view *view)
 	/* the event that reaches into the box began before it */
 	check_links(view, (struct view_selection){ 51, 400, "all", NULL }, 1000, none);
 	check_links(view, (struct view_selection){ 50, 400, "2.0", NULL }, 1000, five);
-	/* an end in a file of more than one is enough, and the other one of the same flow adds nothing */
-	check_links(view, (struct view_selection){ 440, 5000, "0.0,1.0,2.0", NULL }, 1000, six);
+	/* an end in one of the files is enough, and the other ones of the same flow add nothing */
+	check_links(view, (struct view_selection){ 440, 2000, "0.0,1.0,2.0", NULL }, 1000, six);
 	/* of more flows than the limit every so many; and no more arrows than it */
 	check_links(view, (struct view_selection){ 0, 5000, "all", NULL }, 1,
-		    "{'flows': 2, 'links': [[0, 0, 0, 0, '0', 2, 0, 0, 0, '50']]}");
-	check_links(view, (struct view_selection){ 400, 5000, "0.0", NULL }, 1,
+		    "{'flows': 3, 'links': [[0, 0, 0, 0, '0', 2, 0, 0, 0, '50']]}");
+	check_links(view, (struct view_selection){ 400, 2000, "0.0", NULL }, 1,
 		    "{'flows': 1, 'links': [[0, 0, 3, 2, '400', 1, 0, 0, 0, '450']]}");
 	check_links(view, (struct view_selection){ 0, 5000, "0.1", NULL }, 1, none);
 }
@@ -439,6 +441,39 @@ static void test_flame(const struct view *view)
 		    "'top': [{'name': 'copy', 'self_ns': 10, 'total_ns': 10, 'count': 1}]}");
 }
 
+/* Of events that overlap, the caller is the latest one that the other lies in as a whole; one that ends later lies in none. */
+static void test_overlap(struct stage *s, struct truth *truth)
+{
+	static const char session[] = "2026_11_29_01_00_00_overla";
+	struct view *view;
+
+	*truth = (struct truth){ 0 };
+	truth_file(truth, "host-a", "host-a.xplane.pb");
+	truth_line(truth, "/host:CPU", "main");
+	truth_event(truth, 0, 100000, "a");
+	truth_event(truth, 50000, 100000, "b");
+	truth_event(truth, 60000, 30000, "c");
+	stage_store(s, truth, session, NULL);
+	view = stage_open(s, session);
+	check_flame(view, (struct view_flame){ { 0, 200000, "all", NULL }, GROUP_NONE },
+		    "{'total_ns': 200, 'events': 3, 'stacks': 2, 'not_split': 0, "
+		    "'nodes': [[-1, 0, 100, 100, 1], [-1, 1, 100, 70, 1], [1, 2, 30, 30, 1]], "
+		    "'names': ['a', 'b', 'c'], 'left_out': 0, "
+		    "'top': [{'name': 'a', 'self_ns': 100, 'total_ns': 100, 'count': 1}, "
+		    "{'name': 'b', 'self_ns': 70, 'total_ns': 100, 'count': 1}, "
+		    "{'name': 'c', 'self_ns': 30, 'total_ns': 30, 'count': 1}]}");
+	check_selection(
+		view, 0, 200000, "all",
+		"{'count': 3, 'total_ps': '230000', 'self_ps': '200000', 'different': 3, 'names': ["
+		"{'name': 'a', 'count': 1, 'total_ps': '100000', 'self_ps': '100000', 'min_ps': "
+		"'100000', 'max_ps': '100000'}, "
+		"{'name': 'b', 'count': 1, 'total_ps': '100000', 'self_ps': '70000', 'min_ps': "
+		"'100000', 'max_ps': '100000'}, "
+		"{'name': 'c', 'count': 1, 'total_ps': '30000', 'self_ps': '30000', 'min_ps': "
+		"'30000', 'max_ps': '30000'}]}");
+	view_release(view);
+}
+
 /* What is longer than a packet is compressed, if that makes it shorter. */
 static void test_compress(void)
 {
@@ -481,6 +516,7 @@ int main(void)
 	view = stage_open(&s, "2026_11_29_01_00_00_flame0");
 	test_flame(view);
 	view_release(view);
+	test_overlap(&s, truth);
 	test_compress();
 	stage_stop(&s);
 	free(truth);

@@ -137,7 +137,7 @@ void truth_small(struct truth *t)
 	truth_event(t, 300, 600, "matmul");
 	truth_event(t, 400, 100, "copy")->flow = 6;
 	truth_event(t, 2000, 1000, "step");
-	truth_event(t, 2100, 100, "Load more");
+	truth_event(t, 2100, 100, "Load more")->flow = 7;
 	truth_event(t, 3000, 0, "mark");
 	truth_counter(t, "loss");
 	truth_sample(t, 0, 1.5);
@@ -153,7 +153,7 @@ void truth_small(struct truth *t)
 	truth_line(t, "/host:CPU", "main");
 	truth_event(t, 50, 1000, "step")->flow = 5;
 	truth_event(t, 700, 300, "matmul")->flow = 6;
-	truth_event(t, 2050, 500, "step");
+	truth_event(t, 2050, 500, "step")->flow = 7;
 	for (size_t i = 0; i < t->n; i++)
 		t->events[i].direction = t->events[i].start_ps == 400 || !t->events[i].start_ps ? 2
 												: 1;

@@ -512,6 +512,54 @@ static void test_stopped(const struct view *view)
 	buf_release(&out);
 }
 
+/* ---- matches that are near each other, and together ---- */
+
+#define DENSE 3000 /* events of 1 ps, one after the other; each seventh is a match */
+
+static void check_before(const struct view *view, int64_t start_ps, struct view_place at,
+			 int64_t want_ps, uint32_t want_track)
+{
+	const struct view_step s = {
+		.search.text = "match", .start_ps = start_ps, .at = at, .backward = true
+	};
+	struct buf out = BUF_INIT;
+	json_t *doc;
+	struct err e;
+
+	CHECK_OK(view_write_next(view, &s, &out, &e), e);
+	doc = answer_json(&out);
+	CHECK(json_get_bool(doc, "found"));
+	CHECK_EQ(get_ps(doc, "start_ps"), want_ps);
+	CHECK_EQ(json_get_int(doc, "track"), want_track);
+	json_decref(doc);
+	buf_release(&out);
+}
+
+static void test_dense(struct stage *s, struct truth *truth)
+{
+	static const char session[] = "2026_11_29_01_00_00_dense0";
+	struct view *view;
+
+	*truth = (struct truth){ 0 };
+	truth_file(truth, "host-a", "host-a.xplane.pb");
+	for (int line = 0; line < 2; line++) {
+		truth_line(truth, "/host:CPU", line ? "two" : "one");
+		for (int i = 0; i < DENSE; i++)
+			truth_event(truth, i, 1, i % 7 ? "other" : "match");
+	}
+	stage_store(s, truth, session, NULL);
+	view = stage_open(s, session);
+	check_before(view, INT64_C(1) << 60, (struct view_place){ 0 }, (DENSE - 1) / 7 * 7, 1);
+	for (int64_t at = 1000; at < 1100; at++) {
+		int64_t before = (at - 1) / 7 * 7;
+
+		check_before(view, at, (struct view_place){ 0 }, before, 1);
+		check_before(view, before, (struct view_place){ 0, 1, (uint64_t)before }, before,
+			     0);
+	}
+	view_release(view);
+}
+
 int main(void)
 {
 	struct truth *truth = xcalloc(1, sizeof(*truth));
@@ -531,6 +579,7 @@ int main(void)
 	test_trace(view, truth);
 	test_stopped(view);
 	view_release(view);
+	test_dense(&s, truth);
 	stage_stop(&s);
 	free(truth);
 	return 0;
