@@ -65,10 +65,9 @@ struct row {
 
 #define MANIFEST(state, partial, failed) \
 	"{'session': '" S1 "', 'state': '" state \
-	"', 'run': 'nightly', 'path': '/store/x', 't0_ns': 1790000000000000000, " \
-	"'duration_ns': 2000000000, 'partial': " partial ", 'failed': " failed \
-	", 'at_step': {'step': 7, 'error_ns': -1200}, " \
-	"'warnings': ['beware'], 'hosts': [" \
+	"', 'run': 'nightly', 'path': '/store/x', 't0_ns': 1790000000000000000, 'duration_ns': " \
+	"2000000000, 'partial': " partial ", 'failed': " failed \
+	", 'at_step': {'step': 7, 'error_ns': -1200}, 'warnings': ['beware'], 'hosts': [" \
 	"{'host': 'host-a', 'state': 'complete', 'events': 1234, 'bytes': 5600, " \
 	"'clock_bound_ns': 12000, " \
 	"'clock': {'calibrated': true}, 'files': ['a', 'a~2'], 'steps': {'first': 7, 'last': 9}, " \
@@ -77,15 +76,21 @@ struct row {
 	"'detail': 'slow'}, " \
 	"{'name': 'marks', 'state': 'ok'}]}, " \
 	"{'host': 'host-b', 'state': 'failed', 'reason': 'late', 'detail': 'it came too late', " \
-	"'tracers': []}]}"
+	"'steps': {'first': 4, 'last': 4}, 'tracers': []}, " \
+	"{'host': 'host-c', 'state': 'partial', 'files': ['c'], 'steps': {'first': 1, 'last': " \
+	"0}, 'tracers': []}]}"
 #define PRINTED(state) \
 	"session " S1 "  " state "  from 2026-09-21T14:13:20.000Z for 2.00 s\n" \
-	"run     nightly\nfiles   /store/x\nstep    7, 1.20 us earlier than expected\n" \
+	"run     nightly\n" \
+	"files   /store/x\n" \
+	"step    7, 1.20 us earlier than expected\n" \
 	"  host-a               complete        1234 events   5.60 kB  clock +-12.0 us  2 files  " \
 	"steps 7-9\n" \
-	"    tracer cpu: ok (3 records lost)\n    tracer logs: degraded: slow\n" \
-	"  host-b               failed             0 events       0 B  clock unknown  late: it " \
-	"came too late\n" \
+	"    tracer cpu: ok (3 records lost)\n" \
+	"    tracer logs: degraded: slow\n" \
+	"  host-b               failed             0 events       0 B  clock unknown  step 4  " \
+	"late: it came too late\n" \
+	"  host-c               partial            0 events       0 B  clock unknown\n" \
 	"warning: beware\n"
 
 #define CAPTURE "POST /api/v1/captures"
@@ -292,6 +297,31 @@ static const struct row rows[] = {
 	  "",
 	  "no session is stored; tutti capture makes one\nquota: 500 MB of 2.00 GB\nquota of run "
 	  "'r': 4 of 9 sessions, 10 B of 1.00 kB\n" },
+	{ "sessions",
+	  0,
+	  "GET /api/v1/sessions?limit=100 \n",
+	  { { "GET /api/v1/sessions?limit=100",
+	      "{'sessions': [{'session': 'a', 'run': 'gr\xc3\xb6\xc3\x9f"
+	      "er'}, {'session': 'b', 'run': 'smaller'}]}" } },
+	  "SESSION  RUN      DURATION  HOSTS  PARTIAL  FAILED  BYTES  KEPT\n"
+	  "a        gr\xc3\xb6\xc3\x9f"
+	  "er   0 ns      0      0        0       0 B    -\n"
+	  "b        smaller  0 ns      0      0        0       0 B    -\n",
+	  "" },
+	{ "sessions -o name",
+	  0,
+	  "GET /api/v1/sessions?limit=100 \n",
+	  { { "GET /api/v1/sessions?limit=100",
+	      "{'sessions': [], 'quotas': [{'max_bytes': 2000000000}]}" } },
+	  "",
+	  "no session is stored; tutti capture makes one\n" },
+	{ "sessions -o name r",
+	  0,
+	  "GET /api/v1/sessions?limit=100&run=r \n",
+	  { { "GET /api/v1/sessions?limit=100&run=r",
+	      "{'sessions': [{'session': 'a'}], 'quotas': [{'max_bytes': 2000000000}]}" } },
+	  "a\n",
+	  "" },
 	{ "sessions --limit x", 2, .out = "", .says = "limit" },
 	/* ---- show ---- */
 	{ "show " S1,

@@ -389,6 +389,24 @@ static void test_next(const struct view *view)
 	check_next(view, s, none);
 }
 
+/* How many events the trace of a window has. */
+static size_t count_traced(const struct view *view, int64_t from_ps, int64_t to_ps)
+{
+	const struct view_trace t = { .from_ps = from_ps, .to_ps = to_ps, .is_json = true };
+	struct buf out = BUF_INIT;
+	json_t *doc, *ev;
+	size_t i, n = 0;
+	struct err e;
+
+	CHECK_OK(view_write_trace(view, &t, &out, &e), e);
+	doc = answer_json(&out);
+	json_array_foreach(json_object_get(doc, "traceEvents"), i, ev)
+		n += !strcmp(json_get_text(ev, "ph"), "X") || !strcmp(json_get_text(ev, "ph"), "i");
+	json_decref(doc);
+	buf_release(&out);
+	return n;
+}
+
 static void check_flame(const struct view *view, struct view_flame f, const char *document)
 {
 	struct buf out = BUF_INIT;
@@ -453,9 +471,11 @@ static void test_overlap(struct stage *s, struct truth *truth)
 	truth_event(truth, 0, 100000, "a");
 	truth_event(truth, 50000, 100000, "b");
 	truth_event(truth, 60000, 30000, "c");
+	truth_line(truth, "/host:CPU", "before");
+	truth_event(truth, -1900, 1800, "early");
 	stage_store(s, truth, session, NULL);
 	view = stage_open(s, session);
-	check_flame(view, (struct view_flame){ { 0, 200000, "all", NULL }, GROUP_NONE },
+	check_flame(view, (struct view_flame){ { 0, 200000, "0.0", NULL }, GROUP_NONE },
 		    "{'total_ns': 200, 'events': 3, 'stacks': 2, 'not_split': 0, "
 		    "'nodes': [[-1, 0, 100, 100, 1], [-1, 1, 100, 70, 1], [1, 2, 30, 30, 1]], "
 		    "'names': ['a', 'b', 'c'], 'left_out': 0, "
@@ -463,7 +483,7 @@ static void test_overlap(struct stage *s, struct truth *truth)
 		    "{'name': 'b', 'self_ns': 70, 'total_ns': 100, 'count': 1}, "
 		    "{'name': 'c', 'self_ns': 30, 'total_ns': 30, 'count': 1}]}");
 	check_selection(
-		view, 0, 200000, "all",
+		view, 0, 200000, "0.0",
 		"{'count': 3, 'total_ps': '230000', 'self_ps': '200000', 'different': 3, 'names': ["
 		"{'name': 'a', 'count': 1, 'total_ps': '100000', 'self_ps': '100000', 'min_ps': "
 		"'100000', 'max_ps': '100000'}, "
@@ -471,6 +491,7 @@ static void test_overlap(struct stage *s, struct truth *truth)
 		"'100000', 'max_ps': '100000'}, "
 		"{'name': 'c', 'count': 1, 'total_ps': '30000', 'self_ps': '30000', 'min_ps': "
 		"'30000', 'max_ps': '30000'}]}");
+	CHECK_EQ(count_traced(view, -600, -599), 1); /* [-1 ns, 0 ns) */
 	view_release(view);
 }
 
@@ -510,6 +531,8 @@ int main(void)
 	test_track_lists(view);
 	test_links(view);
 	test_next(view);
+	/* the window is widened to [2 ns, 3 ns): three events, and not the mark at 3 ns */
+	CHECK_EQ(count_traced(view, 2900, 2901), 3);
 	view_release(view);
 	thousandfold(truth);
 	stage_store(&s, truth, "2026_11_29_01_00_00_flame0", NULL);

@@ -65,6 +65,8 @@ static void take_names(struct tile *t, struct bytes *b)
 		      b->end - b->p >= (long)lengths[i][1]);
 		if (i)
 			memcpy(t->names[i], t->names[i - 1], lengths[i][0]);
+		for (uint32_t k = 0; k < lengths[i][0]; k++) /* characters and bytes are the same */
+			CHECK((uint8_t)t->names[i][k] && (uint8_t)t->names[i][k] < 0x80);
 		memcpy(t->names[i] + lengths[i][0], b->p, lengths[i][1]);
 		b->p += lengths[i][1];
 	}
@@ -263,6 +265,8 @@ static void tile_truth(struct truth *t)
 		    "grad/gr\xc3\xb6\xc3\x9f"
 		    "er");
 	truth_event(t, 50, 1, LONG_NAME);
+	truth_event(t, 60, 1, "\xc3\xa4 1");
+	truth_event(t, 70, 1, "\xc3\xa4 2");
 	for (int i = 4; i < 17; i++) {
 		snprintf(names[i], sizeof(names[i]), "t %d", i);
 		truth_line(t, "/host:CPU", names[i]);
@@ -310,7 +314,7 @@ static void check_names(const struct view *view)
 	struct tile t = get_tile(view, (struct view_tile){ .shift = 0 });
 	uint32_t i = t.ends[2];
 
-	CHECK_EQ(t.ends[3] - i, 5);
+	CHECK_EQ(t.ends[3] - i, 7);
 	CHECK_STR(t.names[t.items[i].name], "grad/conv_1");
 	CHECK_STR(t.names[t.items[i + 1].name], "grad/conv_1/relu");
 	CHECK_STR(t.names[t.items[i + 2].name], "grad/gr\xc3\xb6\xc3\x9f"
@@ -319,6 +323,8 @@ static void check_names(const struct view *view)
 						"er");
 	CHECK_EQ(strlen(t.names[t.items[i + 4].name]), 159);
 	CHECK(!strncmp(t.names[t.items[i + 4].name], LONG_NAME, 159));
+	CHECK_STR(t.names[t.items[i + 5].name], "\xc3\xa4 1");
+	CHECK_STR(t.names[t.items[i + 6].name], "\xc3\xa4 2");
 	/* what reaches beyond 2^31 units on both sides is cut off there */
 	check_shown(&t, t.ends[1], INT32_MIN, UINT32_MAX, "far", 0, 1, 0);
 	tile_free(&t);
