@@ -536,7 +536,7 @@ static const struct row rows[] = {
 	  "GET /api/v1/sessions?limit=1000&run=r \nDELETE /api/v1/sessions/" S2 " \n",
 	  { { "GET /api/v1/sessions?limit=1000&run=r", TWO_LISTED } },
 	  NULL,
-	  "" }, /* somebody else was faster */
+	  "" }, /* another caller was faster */
 	{ "delete --run r --yes",
 	  1,
 	  "GET /api/v1/sessions?limit=1000&run=r \nDELETE /api/v1/sessions/" S2 " \n",

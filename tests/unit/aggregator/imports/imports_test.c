@@ -742,7 +742,7 @@ static void test_exists(struct bed *b)
 	for (size_t i = 0; i < 3; i++)
 		CHECK_EQ(add_all(b, session, &files[i]), 0);
 	session_file_key(session, "", "host-a~2", key);
-	store_put_text(b->sessions.store, key, "somebody else's");
+	store_put_text(b->sessions.store, key, "another writer's");
 	CHECK_EQ(commit(b, session), ERR_EXISTS);
 	CHECK(!is_there(b, session));
 	{
