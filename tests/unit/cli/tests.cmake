@@ -6,3 +6,6 @@ fuzz_test(import USES json logs base PKG jansson SRC ${CMAKE_SOURCE_DIR}/cli/imp
 unit_test(cli/instant_test PURE USES base SRC ${CMAKE_SOURCE_DIR}/cli/instant.c)
 # The whole program against a table of answers.
 unit_test(cli/verbs_test PURE USES json net proto base PKG jansson SRC ${CMAKE_SOURCE_DIR}/tests/unit/net/http_fixture.c ARGS $<TARGET_FILE:tutti>)
+if(TARGET unit_cli)
+	add_dependencies(unit_cli tutti)
+endif()

@@ -774,6 +774,7 @@ static void test_store_fails(struct bed *b)
 
 int main(void)
 {
+	json_t *request;
 	struct bed b;
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
@@ -794,7 +795,9 @@ int main(void)
 	test_no_xspace(&b);
 	test_exists(&b);
 	test_store_fails(&b);
-	CHECK_EQ(begin(&b, parse(requests[0].request)), 0); /* one is left at the end */
+	request = parse(requests[0].request);
+	CHECK_EQ(begin(&b, request), 0); /* one is left at the end */
+	json_decref(request);
 	bed_stop(&b);
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		buf_release(&files[i].bytes);

@@ -241,7 +241,7 @@ static void test_no_tile(const struct view *view)
 
 static void tile_truth(struct truth *t)
 {
-	static char names[20][8];
+	static char names[20][16];
 
 	*t = (struct truth){ 0 };
 	truth_file(t, "host-a", "host-a.xplane.pb");
