@@ -106,6 +106,7 @@ struct row {
 	"{'session': '" name \
 	"', 'run': 'r', 'duration_ns': 1500000, 'hosts': 3, 'partial': 1, 'failed': 2, " \
 	"'bytes': 1500000, 't0_ns': 1790000000000000000, 'pinned': "
+#define A_PAGE	   "@" /* 1,000 sessions, "s0000" to "s0999", all pinned */
 #define TWO_LISTED "{'sessions': [" ONE_LINE(S1) "true}, " ONE_LINE(S2) "false}]}"
 
 static const struct row rows[] = {
@@ -224,6 +225,13 @@ static const struct row rows[] = {
 	  "GET /api/v1/hosts \n",
 	  { { "GET /api/v1/hosts", "{'hosts': []}" } },
 	  "{\n  'hosts': []\n}\n",
+	  "" },
+	/* what a terminal would obey is not printed */
+	{ "hosts -o name",
+	  0,
+	  "GET /api/v1/hosts \n",
+	  { { "GET /api/v1/hosts", "{'hosts': [{'host': 'a\\u001b[2J'}]}" } },
+	  "a [2J\n",
 	  "" },
 	/* ---- clock: 3 beyond the limit, or where it is not known ---- */
 	{ "clock host-a",
@@ -558,6 +566,15 @@ static const struct row rows[] = {
 	  { { "GET /api/v1/sessions?limit=1000", TWO_LISTED } },
 	  "would delete " S2 "\n1 sessions, 1.50 MB\n1 pinned sessions stay\n",
 	  "" },
+	/* a page that is full is followed by another one */
+	{ "delete --run r --dry-run",
+	  0,
+	  "GET /api/v1/sessions?limit=1000&run=r \nGET "
+	  "/api/v1/sessions?limit=1000&run=r&after=s0999 \n",
+	  { { "GET /api/v1/sessions?limit=1000&run=r", A_PAGE },
+	    { "GET /api/v1/sessions?limit=1000&run=r&after=s0999", TWO_LISTED } },
+	  "would delete " S2 "\n1 sessions, 1.50 MB\n1001 pinned sessions stay\n",
+	  "" },
 	/* ---- tokens, revocations, links ---- */
 	{ "token create --for 1h --host gpu-* --uses 20",
 	  0,
@@ -626,6 +643,18 @@ static char *quoted(const char *text)
 	return copy;
 }
 
+/* A_PAGE in words. */
+static char *make_page(void)
+{
+	struct buf text = BUF_INIT;
+
+	for (int i = 0; i < 1000; i++)
+		buf_addf(&text, "%s{'session': 's%04d', 'pinned': true}",
+			 i ? ", " : "{'sessions': [", i);
+	buf_add_str(&text, "]}");
+	return (char *)buf_detach(&text, NULL);
+}
+
 static const char *find_answer(const struct row *row, const char *what)
 {
 	for (int i = 0; i < ANSWERS && row->answers[i][0]; i++)
@@ -637,15 +666,17 @@ static const char *find_answer(const struct row *row, const char *what)
 static void on_request(struct http_req *req, void *arg)
 {
 	struct bed *b = arg;
-	char what[400], *answer;
-	const char *body;
+	char what[400], *answer, *page;
+	const char *body, *text;
 	int status = 200;
 	size_t len;
 
 	snprintf(what, sizeof(what), "%s %s", http_method(req), http_target(req));
 	body = http_body(req, &len);
 	buf_addf(&b->requests, "%s %.*s\n", what, (int)len, len ? body : "");
-	answer = quoted(find_answer(b->row, what));
+	text = find_answer(b->row, what);
+	page = strcmp(text, A_PAGE) ? NULL : make_page();
+	answer = quoted(page ? page : text);
 	body = answer;
 	if (*body >= '1' && *body <= '9') {
 		status = (int)strtol(body, NULL, 10);
@@ -655,6 +686,7 @@ static void on_request(struct http_req *req, void *arg)
 		    strncmp(body, "event:", 6) ? "application/json" : "text/event-stream", body,
 		    strlen(body));
 	free(answer);
+	free(page);
 }
 
 /* ---- the program ---- */
