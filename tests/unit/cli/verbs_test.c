@@ -316,6 +316,18 @@ static const struct row rows[] = {
 	  "er   0 ns      0      0        0       0 B    -\n"
 	  "b        smaller  0 ns      0      0        0       0 B    -\n",
 	  "" },
+	{ "sessions",
+	  0,
+	  "GET /api/v1/sessions?limit=100 \n",
+	  { { "GET /api/v1/sessions?limit=100",
+	      "{'sessions': [{'session': 'a', 'bytes': 999, 'duration_ns': 999999}, "
+	      "{'session': 'b', 'bytes': 10000, 'duration_ns': 100000000}, "
+	      "{'session': 'c', 'bytes': 9990000000000000, 'duration_ns': 3600000000000}]}" } },
+	  "SESSION  RUN  DURATION  HOSTS  PARTIAL  FAILED  BYTES    KEPT\n"
+	  "a        -    1000 us   0      0        0       999 B    -\n"
+	  "b        -    100 ms    0      0        0       10.0 kB  -\n"
+	  "c        -    3600 s    0      0        0       9990 TB  -\n",
+	  "" },
 	{ "sessions -o name",
 	  0,
 	  "GET /api/v1/sessions?limit=100 \n",
