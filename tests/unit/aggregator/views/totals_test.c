@@ -437,6 +437,15 @@ static void test_durations(const struct view *view, const struct truth *truth)
 	d.of = (struct view_place){ line_of(truth, of)->file, line_of(truth, of)->track,
 				    of->number };
 	check_durations(view, truth, &d, of->name);
+	/* an event that reaches into the window has begun before it */
+	d.to_ps = 0;
+	for (size_t i = 0; i < truth->n && !d.to_ps; i++)
+		if (is_match(truth, &truth->events[i], of->name) &&
+		    truth->events[i].start_ps > 30000000)
+			d.to_ps = truth->events[i].start_ps + 900000000;
+	d.from_ps = d.to_ps - 900000000 + 1;
+	CHECK(d.from_ps > 30000000);
+	check_durations(view, truth, &d, of->name);
 	d.from_ps = 30000000;
 	d.to_ps = 400000000;
 	check_durations(view, truth, &d, of->name);
