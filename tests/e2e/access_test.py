@@ -138,8 +138,8 @@ def expect(rule, role, scope, spaces):
     return None if high_enough else 403
 
 
-def capture(c, token, selector):
-    status, doc, _ = ask(c, token, "POST", "/api/v1/captures", {"hosts": selector, "duration_ns": 20_000_000})
+def capture(c, token, selector, duration_ns=20_000_000):
+    status, doc, _ = ask(c, token, "POST", "/api/v1/captures", {"hosts": selector, "duration_ns": duration_ns})
     assert status == 202, (status, doc)
     wait_until("the end", lambda: ask(c, token, "GET", f"/api/v1/captures/{doc['session']}")[1]["state"] == "committed")
     return doc["session"]
@@ -211,7 +211,7 @@ def test_other_namespace():
     with Cluster() as c:
         people = start(c)
         root, red = people.tokens["admin-all"], people.tokens["operator-red"]
-        blue = capture(c, root, "host-blue")
+        blue = capture(c, root, "host-blue", 500_000_000)  # there is something to look at
         own = capture(c, root, "host-red")
         view = None
         while view is None or view[0] == 202:
@@ -343,7 +343,7 @@ def test_names_of_namespaces():
         root, red = people.tokens["admin-all"], people.tokens["viewer-red"]
         odd = {"host-list": "red,blue", "host-words": "red team", "host-umlaut": "grün", "host-long": "x" * 200}
         for host, space in odd.items():
-            c.agent(host, "--tracers", "metrics", "--label", f"namespace={space}")
+            c.agent(host, "--label", f"namespace={space}", tracers="metrics")
             wait_label(c, root, host, space)
         sessions = [capture(c, root, f"host-red,{host}") for host in odd]
         own = capture(c, root, "host-red")

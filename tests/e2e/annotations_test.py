@@ -168,7 +168,7 @@ def test_programs():
     in a scope that nothing ends. All are in a window that was over when it was asked for."""
     with Cluster() as c:
         c.aggregator()
-        c.agent("host-a", "--annotations-look", "200ms")
+        c.agent("host-a", "--annotations-look", "200ms", tracers="annotations,metrics,marks")
         c.wait_hosts(1)
         plain = annotator(c, "plain")
         check_steps(c, plain)
@@ -223,7 +223,7 @@ def test_many_names():
         return
     with Cluster() as c:
         c.aggregator()
-        c.agent("host-a", "--annotations-look", "200ms")
+        c.agent("host-a", "--annotations-look", "200ms", tracers="annotations,metrics,marks")
         c.wait_hosts(1)
         p = c.start("burst-names", [sys.executable, "-c", MANY_NAMES], env={
             "NVTX_INJECTION64_PATH": str(BIN.resolve() / "libtutti_nvtx.so")})
@@ -237,7 +237,7 @@ def test_agent_is_stopped():
     """A program overwrites what a stopped agent does not read: a window of that time says so."""
     with Cluster() as c:
         c.aggregator()
-        c.agent("host-a", "--annotations-look", "200ms")
+        c.agent("host-a", "--annotations-look", "200ms", tracers="annotations,metrics,marks")
         c.wait_hosts(1)
         c.start("burst-fast", [BIN / "annotator", 1])
         c.wait_rings(1)

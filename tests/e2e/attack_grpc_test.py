@@ -385,7 +385,7 @@ def test_uploads():
     """What is no attack: an agent that uploads more than a ban would take, capture after capture."""
     with Cluster() as c:
         c.aggregator("--lead", "50ms")
-        c.agent("host-0", *c.profilers(synthetic(times(300_000), 10**12)))
+        c.agent("host-0", *c.profilers(synthetic(times(300_000), 10**12)), tracers="profiler,metrics")
         c.wait_hosts(1)
         sent = 0
         for _ in range(4):

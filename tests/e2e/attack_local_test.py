@@ -89,13 +89,15 @@ def status():
 
 
 class Host(Cluster):
-    """One agent, under attack."""
+    """One agent, under attack. What is asked of it afterwards names its tracers; its memory is that of all."""
+
+    tracers = "all"
 
     def __enter__(self):
         super().__enter__()
         self.aggregator("--lead", "50ms")
         (self.dir / "torch").mkdir()
-        self.p = self.agent("host-0", "--pytorch-socket=", f"--pytorch-dir={self.dir}/torch", "--pytorch-poll=100ms", *self.flags())
+        self.p = self.agent("host-0", "--pytorch-socket=", f"--pytorch-dir={self.dir}/torch", "--pytorch-poll=100ms", *self.flags(), tracers=self.tracers)
         self.wait_hosts(1)
         self.path = self.sockets["host-0"].removeprefix("ipc://")
         return self
@@ -335,6 +337,8 @@ def datagrams_without_end(s):
 class Profiled(Host):
     """With two profilers: one with a plane more than an XSpace may have, one of an ordinary kind."""
 
+    tracers = "profiler,metrics,marks"
+
     def flags(self):
         space = XSpace()
         for i in range(65537):
@@ -392,9 +396,11 @@ class EndlessProfiler(threading.Thread):
 class Endless(Host):
     """With a profiler that answers without end, and a limit of 8 MiB. Without CPU samples: names of what else runs here take memory, too."""
 
+    tracers = "profiler,metrics,marks"
+
     def flags(self):
         self.profiler = EndlessProfiler()
-        return [f"--profiler=127.0.0.1:{self.profiler.listener.getsockname()[1]}", "--profiler-limit=8M", "--tracers=profiler,metrics,marks"]
+        return [f"--profiler=127.0.0.1:{self.profiler.listener.getsockname()[1]}", "--profiler-limit=8M"]
 
 
 def a_profiler_that_answers_without_end(s):

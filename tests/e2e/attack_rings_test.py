@@ -20,7 +20,7 @@ class Host(Cluster):
     def __enter__(self):
         super().__enter__()
         self.aggregator("--lead", "50ms")
-        self.p = self.agent("host-0", "--annotations-look", "100ms")
+        self.p = self.agent("host-0", "--annotations-look", "100ms", tracers="all")
         self.wait_hosts(1)
         self.start("burst-honest", [BIN / "annotator", 50])
         return self

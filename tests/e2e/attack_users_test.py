@@ -33,7 +33,7 @@ class Host(Cluster):
     def __enter__(self):
         super().__enter__()
         self.aggregator()
-        self.p = self.agent("host-a", *self.flags)
+        self.p = self.agent("host-a", *self.flags, tracers="all")
         self.wait_hosts(1)
         return self
 

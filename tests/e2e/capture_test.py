@@ -3,15 +3,15 @@
 import os
 
 from lib import xspace
-from lib.cluster import Cluster, main
+from lib.cluster import Cluster, is_whole, main, wait_until
 
 OFFSETS = {"host-a": "0", "host-b": "5s", "host-c": "-3s"}
 
 
-def start_three(c):
+def start_three(c, **tracers):
     c.aggregator()
     for host, offset in OFFSETS.items():
-        c.agent(host, f"--test-clock-offset={offset}", "--test-clock-drift-ppm=20")
+        c.agent(host, f"--test-clock-offset={offset}", "--test-clock-drift-ppm=20", **tracers)
     c.wait_hosts(3)
     c.burst(*OFFSETS)
 
@@ -35,12 +35,13 @@ def check_file(path):
 
 
 def test_offsets_vanish():
+    """With all tracers at once: a busy machine may cut what the heavy ones record, and nothing else."""
     with Cluster() as c:
-        start_three(c)
+        start_three(c, tracers="all")
         wrong_by = {h: doc["clock"]["offset_ns"] / 1e9 for h, doc in c.hosts().items()}
         assert abs(wrong_by["host-b"] - 5) < 0.1 and abs(wrong_by["host-c"] + 3) < 0.1, wrong_by
-        code, doc = c.tutti("capture", "--duration", "2s", "--json", check=0)
-        assert {h["host"]: h["state"] for h in doc["hosts"]} == {h: "complete" for h in OFFSETS}, doc
+        code, doc = c.tutti("capture", "--duration", "2s", "--json")
+        assert {h["host"] for h in doc["hosts"] if is_whole(h)} == set(OFFSETS) and code == (3 if doc["partial"] else 0), (code, doc)
         files = {h["host"]: c.logdir / "plugins" / "profile" / doc["session"] / h["file"] for h in doc["hosts"]}
         seen = {h: xspace.marks(check_file(f)) for h, f in files.items()}
         common = set.intersection(*(set(m) for m in seen.values()))
@@ -90,7 +91,6 @@ def test_programmatic():
         session = c.tutti("start", "--local-socket", socket_url, "--hosts", "all", check=0)[1].strip()
         c.tutti("mark", "--local-socket", socket_url, "hello from a test", check=0)
         assert c.tutti("stop", session, "--json", "--local-socket", socket_url, check=0)[1] == {"session": session}
-        from lib.cluster import wait_until
         wait_until("the session", lambda: [s for s in c.tutti("sessions", "--json")[1]["sessions"] if s["session"] == session])
         doc = c.tutti("show", session, "--json", check=0)[1]
         assert doc["complete"] == 3, doc

@@ -123,7 +123,7 @@ class Campaign(Promises):
                               "--lead", f"{int(1000 * LEAD_S)}ms", env=self.store.env)
         self.argv = p.args
         for host in HOSTS:
-            self.c.agent(host, "--tracers", "metrics,marks", "--reconnect-max", "300ms")
+            self.c.agent(host, "--reconnect-max", "300ms")
 
     def is_down(self):
         return self.c.processes["aggregator"].poll() is not None

@@ -15,7 +15,7 @@ else:
     JAX = True
 
 JOB = pathlib.Path(__file__).with_name("jax_ranks.py")
-OWN = ("--tracers", "profiler,metrics,marks")  # other annotated programs of this machine have steps, too
+OWN = "profiler,metrics,marks"  # other annotated programs of this machine have steps, too
 HOSTS = {"host-0": "0s", "host-1": "1s", "host-2": "2s"}
 
 
@@ -30,7 +30,7 @@ def start(c):
                                 "--port-file", port_file, "--seconds", "600"])
     for (host, offset), port_file in zip(HOSTS.items(), ports):
         wait_until("the JAX rank", port_file.exists, 120)
-        c.agent(host, *OWN, f"--test-clock-offset={offset}", f"--profiler=127.0.0.1:{port_file.read_text().strip()}")
+        c.agent(host, f"--test-clock-offset={offset}", f"--profiler=127.0.0.1:{port_file.read_text().strip()}", tracers=OWN)
     c.wait_hosts(len(HOSTS))
 
 
@@ -41,7 +41,7 @@ def replace_agent(c, host, wrong_s):
     clock.write_bytes(struct.pack("qqq", int(wrong_s * 1e9), 0, 0))
     port = (c.dir / f"{host}.port").read_text().strip()
     c.start(f"odd-{host}", [BIN / "odd_agent", "--host", host, "--aggregator", f"127.0.0.1:{c.grpc}", "--spool",
-                            c.dir / f"{host}-odd", "--listen", "", "--local-socket", "", "--discover=false", *OWN,
+                            c.dir / f"{host}-odd", "--listen", "", "--local-socket", "", "--discover=false", "--tracers", OWN,
                             f"--profiler=127.0.0.1:{port}"], env={"TUTTI_ODD_CLOCK": str(clock)})
     wait_until("the agent to be replaced", lambda: "state=up" in c.log(f"odd-{host}"))
     c.wait_hosts(len(HOSTS))

@@ -170,7 +170,7 @@ def test_live():
     root = host({"proc/71/maps": "7f00-7f01 r-xp 0 0:1 2 /x/xla_extension.so\n"})
     with Cluster() as c:
         c.aggregator()
-        c.agent("host-a", "--tracers", "metrics,profiler")
+        c.agent("host-a", tracers="metrics,profiler")
         wait_until("the clock", lambda: "agent.clock" not in wrong(doctor("--root", root, "--local-socket", c.sockets["host-a"])[0]))
         here = ("--root", root, "--local-socket", c.sockets["host-a"])
         well = (*here, "--server", c.url)
@@ -187,7 +187,7 @@ def test_live():
         expect("no agent", doctor(*nowhere)[0], "agent.socket", "systemctl start", only=False)
 
         shutil.chown(c.dir, 65534)
-        c.agent("host-b", prefix=["setpriv", "--reuid", "65534", "--clear-groups", "--bounding-set", "-all", "--"])
+        c.agent("host-b", tracers="all", prefix=["setpriv", "--reuid", "65534", "--clear-groups", "--bounding-set", "-all", "--"])
         wait_until("the agent without rights", lambda: pathlib.Path(c.sockets["host-b"].removeprefix("ipc://")).exists())
         bare = doctor("--root", root, "--local-socket", c.sockets["host-b"], "--server", c.url)[0]
         expect("an agent without rights", bare, "tracer.cpu", "PERFMON", only=False)
@@ -199,7 +199,7 @@ def test_live():
         expect("another user's socket", doctor("--root", root, "--local-socket", c.sockets["host-a"], prefix=other_user)[0], "agent.socket", "run this as root", only=False)
 
         gpu = host({"proc/driver/nvidia/version": "550\n"})
-        c.agent("host-c", "--tracers", "metrics,nvml")
+        c.agent("host-c", tracers="metrics,nvml")
         wait_until("its socket", lambda: pathlib.Path(c.sockets["host-c"].removeprefix("ipc://")).exists())
         expect("an agent without the driver's library", doctor("--root", gpu, "--local-socket", c.sockets["host-c"], "--server", c.url)[0],
                "gpu.nvml", "overlays/gpu", only=False)
@@ -229,7 +229,7 @@ def test_far_clock():
         c.aggregator("--grpc", f"{there}:{c.grpc}", "--insecure")
         c.start("burst-relay", [BIN / "udp_relay", "--listen", f"{there}:{c.probe}", "--server", f"127.0.0.1:{c.probe}",
                                 "--there-delay", "10ms", "--back-delay", "10ms"])
-        c.agent("host-a", "--tracers", "metrics", "--aggregator", f"{there}:{c.grpc}")
+        c.agent("host-a", "--aggregator", f"{there}:{c.grpc}", tracers="metrics")
         c.wait_hosts(1)
         found = doctor("--root", host({}), "--local-socket", c.sockets["host-a"], "--server", c.url)[0]
         expect("a clock that is known within milliseconds", found, "agent.clock", "ms only", only=False)

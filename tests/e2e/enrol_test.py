@@ -295,7 +295,7 @@ def test_renewal():
         start(c, "--enrol-life", f"{int(10 * SLOW)}s")
         token = join_token(c, "--uses", "2")
         for host in ("host-a", "host-b"):
-            agent(c, host, token, "--tracers", "marks")  # none that misses a window on a busy machine
+            agent(c, host, token)
         c.wait_hosts(2)
         token.unlink()
         end, captures = time.monotonic() + 22 * SLOW, 0

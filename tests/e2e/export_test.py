@@ -51,7 +51,7 @@ def capture(c):
     files[0].write_bytes(traces.job(steps=8))
     files[1].write_bytes(odd())
     for i, flag in enumerate(c.profilers_of(*files, mode="good")):
-        c.agent(f"host-{i}", flag)
+        c.agent(f"host-{i}", flag, tracers="profiler,metrics")
     c.wait_hosts(2)
     doc = c.tutti("capture", "--duration", "500ms", "--tracer", "profiler", "--tracer", "metrics", "--json")[1]
     assert doc["failed"] == 0, doc["hosts"]

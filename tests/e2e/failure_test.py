@@ -18,7 +18,7 @@ def test_three_kinds_of_failure():
         c.aggregator()
         for host in ("good", "killed", "frozen"):
             c.agent(host)
-        c.agent("half", f"--profiler=127.0.0.1:{free_port()}")
+        c.agent("half", f"--profiler=127.0.0.1:{free_port()}", tracers="profiler,metrics")
         c.wait_hosts(4)
         c.kill("frozen", signal.SIGSTOP)
         out = open(c.dir / "capture.json", "w")
@@ -100,7 +100,7 @@ def test_stopped_while_the_store_fails():
     """SIGTERM between two tries to commit: nothing that is stored is given up, the next start commits it."""
     with Cluster() as c:
         c.aggregator()
-        c.agent("one", "--tracers", "metrics", "--reconnect-max", "300ms")
+        c.agent("one", "--reconnect-max", "300ms", tracers="metrics")
         c.wait_hosts(1)
         index = c.store / "tutti/index"
         index.parent.mkdir(exist_ok=True)
@@ -128,7 +128,7 @@ def test_sigterm_keeps_captures():
     """A rolling update in the middle of a window: the next aggregator carries the capture on, nothing is missing."""
     with Cluster() as c:
         c.aggregator()
-        c.agent("one", "--tracers", "metrics", "--reconnect-max", "300ms")
+        c.agent("one", "--reconnect-max", "300ms", tracers="metrics")
         c.wait_hosts(1)
         p = capture_in_background(c, "1500ms")
         wait_until("the capture to run", lambda: any(
@@ -150,7 +150,7 @@ def test_stop_has_a_deadline():
         rules.touch()
         store = f"--store=fault://{rules}!file://{c.store}"
         c.aggregator(store, "--stop-limit", "1s")
-        c.agent("one", "--tracers", "metrics", "--reconnect-max", "300ms")
+        c.agent("one", "--reconnect-max", "300ms", tracers="metrics")
         c.wait_hosts(1)
         rules.write_text("put tutti/index/* hang\n")
         p = capture_in_background(c, "100ms")

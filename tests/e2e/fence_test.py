@@ -51,7 +51,7 @@ class Two:
         self.url = s3.url("bucket/fleet")
         c.aggregator("--store", self.url, "--lead", "100ms", "--grace", "20s", env=env())
         for host in HOSTS:
-            c.agent(host, "--tracers", "metrics", "--reconnect-max", "300ms")
+            c.agent(host, "--reconnect-max", "300ms", tracers="metrics")
 
     def keys(self, *parts):
         with self.s3.lock:

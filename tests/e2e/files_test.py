@@ -58,9 +58,9 @@ def test_three_files():
     with Cluster() as c:
         c.aggregator()
         relay = Relay(c.grpc, cuts=(600_000,))
-        c.agent("host-a", *profilers(c, 3), "--tracers", "profiler,metrics", f"--file-limit={LIMIT}", "--aggregator",
-                f"127.0.0.1:{relay.port}")
-        c.agent("host-a-2", "--tracers", "metrics")  # may be called so
+        c.agent("host-a", *profilers(c, 3), f"--file-limit={LIMIT}", "--aggregator",
+                f"127.0.0.1:{relay.port}", tracers="profiler,metrics")
+        c.agent("host-a-2", tracers="metrics")  # may be called so
         c.wait_hosts(2)
         code, doc = c.tutti("capture", "--duration", "1s", "--json", check=3)
         assert relay.cut == 1
@@ -88,7 +88,7 @@ def test_killed_while_storing():
     """Files of a host are all there in the end, or none of them is seen."""
     with Cluster() as c:
         c.aggregator("--grace", "60s")
-        c.agent("host-a", *profilers(c, 2), "--tracers", "profiler", f"--file-limit={LIMIT}")
+        c.agent("host-a", *profilers(c, 2), f"--file-limit={LIMIT}", tracers="profiler")
         c.wait_hosts(1)
         out = open(c.dir / "capture.json", "w")
         p = subprocess.Popen([BIN / "tutti", "capture", "--duration", "1s", "--json"], stdout=out,
@@ -107,7 +107,7 @@ def test_plane_too_large():
     """What no file can hold is left out, by name; the rest is there."""
     with Cluster() as c:
         c.aggregator()
-        c.agent("host-a", *profilers(c, 1), "--tracers", "profiler,metrics", "--file-limit=256K")
+        c.agent("host-a", *profilers(c, 1), "--file-limit=256K", tracers="profiler,metrics")
         c.wait_hosts(1)
         code, doc = c.tutti("capture", "--duration", "1s", "--json")
         host = doc["hosts"][0]
@@ -123,7 +123,7 @@ def test_no_room():
     with Cluster() as c:
         c.aggregator()
         spool = c.dir / "host-a-spool"
-        c.agent("host-a", *profilers(c, 1), "--tracers", "profiler,metrics", "--spool-limit", "300K")
+        c.agent("host-a", *profilers(c, 1), "--spool-limit", "300K", tracers="profiler,metrics")
         c.wait_hosts(1)
         for tracer, expected in (("profiler", "disk-full"), ("metrics", "")):
             flags = ["--tracer", tracer] if tracer == "metrics" else []

@@ -100,7 +100,7 @@ def test_lists():
         c.aggregator()
         assert c.tutti("hosts", check=0)[1] == "" and "no host is connected" in c.stderr, c.stderr
         assert c.tutti("sessions", check=0)[1] == "" and "no session is stored" in c.stderr, c.stderr
-        c.agent("host-a", "--label", "rack=1")
+        c.agent("host-a", "--label", "rack=1", tracers="all")
         c.agent("a-host-with-a-longer-name")
         c.wait_hosts(2)
         head, *rows = c.tutti("hosts", check=0)[1].splitlines()
@@ -197,7 +197,7 @@ def test_second_aggregator():
     """Started by mistake on the first one's store: it takes the capture under way over, and the first one learns that."""
     with Cluster() as c:
         c.aggregator()
-        c.agent("host-a", "--tracers", "metrics")
+        c.agent("host-a", tracers="metrics")
         c.wait_hosts(1)
         status, capture = c.call("POST", "/api/v1/captures", {"duration_ns": 60_000_000_000})
         assert status == 202, capture

@@ -35,18 +35,18 @@ def names():
 
 
 def start_agent(c, host, links, first=True):
-    flags = ["--tracers", "metrics,marks"]
+    flags, tracers = [], "metrics,marks"
     if kind(host) == "slow":
         # A framework whose XSpace has some 13 MB, which take 100 s at 1 Mbit/s.
         port_file = c.dir / f"{host}.port"
         c.start(f"burst-{host}", [BIN / "fake_profiler", "--mode", "huge", "--port-file", port_file])
         wait_until("the profiler", port_file.exists)
         links[host] = SlowLink(c.grpc, None)
-        flags = ["--tracers", "profiler", f"--profiler=127.0.0.1:{port_file.read_text().strip()}",
-                 "--aggregator", f"127.0.0.1:{links[host].port}"]
+        flags = [f"--profiler=127.0.0.1:{port_file.read_text().strip()}", "--aggregator", f"127.0.0.1:{links[host].port}"]
+        tracers = "profiler"
     if kind(host) == "full" and first:
         flags += ["--spool-limit", "100"]
-    c.agent(host, *flags)
+    c.agent(host, *flags, tracers=tracers)
 
 
 def begin(c):

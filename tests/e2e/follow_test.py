@@ -107,7 +107,7 @@ def capture_through(c, how, seconds, n_silent=0):
 
 def one_host(c):
     c.aggregator()
-    c.agent("one", "--tracers", "metrics", "--reconnect-max", "300ms")
+    c.agent("one", "--reconnect-max", "300ms", tracers="metrics")
     c.wait_hosts(1)
 
 

@@ -96,7 +96,7 @@ def check_snapshots(c, table, name):
 def check_framework(table, name, python, job, wanted):
     with Cluster() as c:
         c.aggregator()
-        c.agent("host-a", f"--profiler=127.0.0.1:{start_job(c, python, job)}")
+        c.agent("host-a", f"--profiler=127.0.0.1:{start_job(c, python, job)}", tracers="all")
         c.wait_hosts(1)
         *_, file = capture(c)
         space = xspace.load(file)
@@ -126,7 +126,7 @@ def wait_clean(p):
 def check_pytorch(table, name):
     with Cluster() as c:
         c.aggregator()
-        c.agent("host-a")
+        c.agent("host-a", tracers="all")
         c.wait_hosts(1)
         p = start_torch(c, name)
         wait_known(c, p, 60)
@@ -140,7 +140,7 @@ def check_pytorch(table, name):
             if which == "first":
                 c.kill("host-a")
                 (c.dir / "host-a.log").unlink()
-                c.agent("host-a")
+                c.agent("host-a", tracers="all")
                 table.check(name, "known to the next agent", lambda: f"{wait_known(c, p, 2 * POLL_S):.1f} s after its start")
                 c.wait_hosts(1)
         table.check(name, "the next five steps", lambda: check_steps(c, p, "next"))
@@ -250,7 +250,7 @@ def check_one_session(table, name):
         c.aggregator()
         p = start_torch(c, "pytorch 2.15.0")
         port = start_job(c, sys.executable, "jax_job.py", "--log", c.dir / "jax.steps", name="jax")
-        c.agent("host-a", f"--profiler=127.0.0.1:{port}", "--test-clock-offset", "5s")
+        c.agent("host-a", f"--profiler=127.0.0.1:{port}", "--test-clock-offset", "5s", tracers="all")
         c.wait_hosts(1)
         wait_known(c, p, 60)
         stop, marks = threading.Event(), {}
@@ -274,7 +274,7 @@ def check_large():
     fewer calls a second, so the window is as long as they need."""
     with Cluster() as c:
         c.aggregator()
-        c.agent("host-a", f"--profiler=127.0.0.1:{start_job(c, sys.executable, 'jax_job.py', '--calls', '10000')}")
+        c.agent("host-a", f"--profiler=127.0.0.1:{start_job(c, sys.executable, 'jax_job.py', '--calls', '10000')}", tracers="all")
         c.wait_hosts(1)
         seconds = 4
         for _ in range(3):

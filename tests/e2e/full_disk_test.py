@@ -45,9 +45,9 @@ class Disk:
         (self.path / ".filler").unlink(missing_ok=True)
 
 
-def start_agents(c, *hosts, flags=("--tracers", "metrics,cpu")):
+def start_agents(c, *hosts, flags=(), tracers="metrics,marks"):
     for host in hosts:
-        c.agent(host, *flags, "--reconnect-max", "300ms")
+        c.agent(host, *flags, "--reconnect-max", "300ms", tracers=tracers)
     c.wait_hosts(len(hosts))
 
 
@@ -203,7 +203,7 @@ def test_spool_of_the_aggregator():
     with Cluster() as c:
         disk = Disk(c, c.dir / "agg-spool", "8m")
         c.aggregator("--grace", f"{8 * SLOW:g}s")
-        start_agents(c, "a", flags=("--tracers", "profiler", *c.profilers(xspace.synthetic(200_000, 500_000_000_000))))
+        start_agents(c, "a", flags=c.profilers(xspace.synthetic(200_000, 500_000_000_000)), tracers="profiler")
         disk.fill()
         session = capture(c)
         wait_until("a refusal", lambda: "spool has no space" in c.log("aggregator"))

@@ -155,7 +155,7 @@ def check_cost(seconds=20):
     """Two agents, one with the tracer, for the same time."""
     with Cluster() as c:
         c.aggregator()
-        pids = [c.agent(f"host-{t}", "--tracers", t).pid for t in ("nvml", "marks")]
+        pids = [c.agent(f"host-{t}", tracers=t).pid for t in ("nvml", "marks")]
         c.wait_hosts(2)
         time.sleep(5)
         before = [cpu_s(pid) for pid in pids]
@@ -176,7 +176,7 @@ def check_all(table):
         launch_job(c, PYTHON, "jax_job.py", "--log", c.dir / "jax.steps", name="jax", env=JAX)
         launch_job(c, PYTHON, "torch_job.py", "--device", "cuda", "--log", c.dir / "torch.steps", name="torch", env=TORCH)
         version, port, p = wait_job(c, "torch"), wait_job(c, "jax"), c.processes["torch"]
-        c.agent("host-a", f"--profiler=127.0.0.1:{port}")
+        c.agent("host-a", f"--profiler=127.0.0.1:{port}", tracers="all")
         c.wait_hosts(1)
         wait_known(c, p, 60)
         print(f"PyTorch {version}, {pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(0))}, driver "

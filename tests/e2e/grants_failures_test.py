@@ -153,7 +153,7 @@ def test_agent_killed_after_its_put():
         s3.before = kill
         doc = capture(c, check=3)
         assert killed and doc["failed"] == 1, doc
-        c.agent("host-b", "--tracers", "metrics")
+        c.agent("host-b", tracers="metrics")
         c.wait_hosts(len(HOSTS))
         check_files(c, s3, c.tutti("retry", doc["session"], "--json", check=0)[1])
 

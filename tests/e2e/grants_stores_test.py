@@ -122,7 +122,7 @@ def start(c, proxy, env):
     c.aggregator("--store", through(proxy, proxy.server.url("fleet")), "--lead", "1s", env=env)
     (c.dir / "space.pb").write_bytes(xspace.synthetic(1000, 10**11))
     for host, profiler in zip(HOSTS, c.profilers_of(*[c.dir / "space.pb"] * N_HOSTS, mode="good")):
-        c.agent(host, "--tracers", "metrics,profiler", profiler)
+        c.agent(host, profiler, tracers="metrics,profiler")
     c.wait_hosts(N_HOSTS)
 
 

@@ -78,7 +78,7 @@ def test_other_user():
     with Cluster() as c:
         port = free_port()
         c.aggregator()
-        c.agent("host-a", "--listen", f"127.0.0.1:{port}")
+        c.agent("host-a", "--listen", f"127.0.0.1:{port}", tracers="cpu,metrics")
         c.wait_hosts(1)
         assert profile(f"127.0.0.1:{port}", version=1, duration_ms=100, emit_xspace=True).xspace.ByteSize()
         reading, writing = os.pipe()
@@ -123,7 +123,7 @@ def test_stock_clients():
     with Cluster() as c:
         c.aggregator()
         port = free_port()
-        c.agent("host-a", "--listen", f"127.0.0.1:{port}")
+        c.agent("host-a", "--listen", f"127.0.0.1:{port}", tracers="cpu,metrics,marks")
         c.wait_hosts(1)
         c.burst("host-a")
         print("    ", check_server(f"127.0.0.1:{c.grpc}", "tensorflow.ProfilerService"))
@@ -174,7 +174,7 @@ def test_killed_after_terminate():
         raise SkipTest("grpcio is not installed")
     with Cluster() as c:
         c.aggregator()
-        c.agent("host-a", "--tracers", "metrics,marks", "--reconnect-max", "300ms")
+        c.agent("host-a", "--reconnect-max", "300ms")
         c.wait_hosts(1)
         client = threading.Thread(target=profile_until_killed, args=(f"127.0.0.1:{c.grpc}",), daemon=True)
         client.start()

@@ -93,7 +93,8 @@ def end(c, agent):
 
 
 def start_agent(c):
-    agent = c.agent("host-a")
+    """With the tracers that read files of programs."""
+    agent = c.agent("host-a", tracers="cpu,sched,python,annotations,metrics,marks")
     c.wait_hosts(1)
     if [t["state"] for t in c.hosts()["host-a"]["tracers"] if t["name"] == "cpu"] == ["off"]:
         raise SkipTest("no CPU samples here")
@@ -177,8 +178,8 @@ def test_pytorch():
                                            *as_user(PYTHON, "-c", ASK)])
             time.sleep(2)
             server.send_signal(signal.SIGUSR1)
-            agent = c.agent("host-a", "--tracers", "pytorch,metrics,marks", "--pytorch-socket=tutti-hung",
-                            f"--pytorch-dir={c.dir}/torch", "--pytorch-poll=500ms")
+            agent = c.agent("host-a", "--pytorch-socket=tutti-hung",
+                            f"--pytorch-dir={c.dir}/torch", "--pytorch-poll=500ms", tracers="pytorch,metrics,marks")
             c.wait_hosts(1)
             honest = c.start("burst-honest", [sys.executable, HERE / "lib/fake_torch.py", c.dir / "torch", c.dir / "job.json", ""])
             wait_until("the jobs", lambda: c.log("host-a").count("state=known") == 9, 30)
@@ -232,7 +233,7 @@ def test_addresses():
         server = c.start("burst-server", [sys.executable, HERE / "hung_fs.py", PYTHON, c.dir / "hung"])
         wait_until("the mount", lambda: "mounted" in c.log("burst-server"))
         try:
-            agent = c.agent("host-a", "--pytorch-socket=", f"--pytorch-dir={c.dir}/torch")
+            agent = c.agent("host-a", "--pytorch-socket=", f"--pytorch-dir={c.dir}/torch", tracers="pytorch,metrics,marks")
             c.wait_hosts(1)
             server.send_signal(signal.SIGUSR1)
             (c.dir / "other/moved").mkdir()

@@ -29,7 +29,7 @@ def start(c):
         port_file = c.dir / f"{host}.port"
         wait_until("the JAX job", port_file.exists, 120)
         c.agent(host, f"--test-clock-offset={offset}", f"--profiler=127.0.0.1:{port_file.read_text().strip()}",
-                f"--watch={c.dir}/traces-{host}")
+                f"--watch={c.dir}/traces-{host}", tracers="profiler,watch,cpu,metrics,marks")
     c.wait_hosts(2)
     c.start("jax-own", [sys.executable, JOB, "--seconds", "1", "--trace", c.dir / "traces-host-b"])
 
@@ -86,7 +86,7 @@ def check_options_arrive(c):
 def check_snapshots(c):
     """A job that always records gives its last seconds, again and again, and captures go on; a server that cannot is named."""
     port = (c.dir / "host-a.port").read_text().strip()
-    c.agent("host-d", "--continuous", f"--profiler=127.0.0.1:{port}", *c.profilers(xspace.synthetic(10, 1_000_000_000)))
+    c.agent("host-d", "--continuous", f"--profiler=127.0.0.1:{port}", *c.profilers(xspace.synthetic(10, 1_000_000_000)), tracers="profiler,metrics")
     c.wait_hosts(3)
 
     def snapshot(last):
@@ -132,7 +132,7 @@ def check_watched(c):
 
 def check_jobs_are_listed(c):
     """By an agent that discovers them, on the same machine."""
-    c.agent("host-c", discover=True)
+    c.agent("host-c", discover=True, tracers="profiler")
     c.wait_hosts(3)
 
     def found():

@@ -40,7 +40,7 @@ class Campaign(Promises):
         if name == "aggregator":
             self.c.aggregator("--grace", f"{GRACE_S}s", "--lead", f"{int(1000 * LEAD_S)}ms")
         else:
-            self.c.agent(name, "--tracers", "metrics,marks", "--reconnect-max", "300ms")
+            self.c.agent(name, "--reconnect-max", "300ms")
 
     def all_connected(self):
         return sum(h["state"] == "connected" for h in self.c.hosts().values()) == len(HOSTS)

@@ -10,7 +10,7 @@ from lib.cluster import Cluster, main, wait_until
 
 def start(c, people, *flags):
     c.aggregator("--tokens", people.path, "--audit", c.dir / "audit", "--anonymous", "viewer", *flags)
-    c.agent("host-a", "--tracers", "metrics")
+    c.agent("host-a", tracers="metrics")
     c.wait_hosts(1)
 
 
@@ -48,7 +48,7 @@ def test_bytes():
     with Cluster() as c:
         people = People(c)
         start(c, people, "--limit-bytes", "100")
-        c.agent("host-b", "--tracers", "metrics")
+        c.agent("host-b", tracers="metrics")
         c.wait_hosts(2)
         token = people.tokens["operator-all"]
         session = ask(c, token, "POST", "/api/v1/captures", {"duration_ns": 1_000_000_000})[1]["session"]
@@ -107,7 +107,7 @@ def test_retries():
     with Cluster() as c:
         people = People(c)
         start(c, people, "--limit-captures", "1")
-        c.agent("host-b", "--tracers", "metrics")
+        c.agent("host-b", tracers="metrics")
         c.wait_hosts(2)
         ada, bob = people.tokens["operator-all"], people.tokens["admin-all"]
         host_b, sessions = c.processes["host-b"], []

@@ -45,7 +45,7 @@ def test_life():
     issuer = FakeIssuer()
     with Cluster() as c:
         tutti = Person(c, issuer)
-        c.agent("host-a", "--tracers", "metrics")
+        c.agent("host-a", tracers="metrics")
         assert "needs the aggregator's token" in tutti("hosts", code=1)
         issuer.answers = ["authorization_pending", "slow_down"]
         began = time.monotonic()

@@ -99,9 +99,9 @@ def test_logs():
         c.aggregator()
         path = os.environ["PATH"]
         os.environ["PATH"] = f"{c.dir / 'bin'}:{path}"
-        c.agent("host-a", "--tracers", "logs", "--logs", f"{app},{c.dir}/pods/*/*/*.log,journal")
+        c.agent("host-a", "--logs", f"{app},{c.dir}/pods/*/*/*.log,journal", tracers="logs")
         os.environ["PATH"] = path
-        c.agent("host-b", "--tracers", "logs,marks")
+        c.agent("host-b", tracers="logs,marks")
         refused = subprocess.run([BIN / "tutti-agent", "--spool", c.dir / "spool", "--logs", "containers,app.log"], capture_output=True,
                                  text=True, timeout=20 * SLOW)
         assert refused.returncode and "'app.log'" in refused.stderr, (refused.returncode, refused.stderr)

@@ -36,7 +36,7 @@ def read(lines):
 def test_metrics():
     with Cluster() as c:
         c.aggregator("--quota-bytes", "1G", "--quota-sessions", "100")
-        c.agent("host-a", "--tracers", "metrics")
+        c.agent("host-a", tracers="metrics")
         c.wait_hosts(1)
         c.tutti("capture", "-d", "200ms", check=0)
         types, samples = read(c.metrics())
@@ -61,7 +61,7 @@ def test_metrics():
 def test_json_logs():
     with Cluster() as c:
         c.aggregator("--log-format", "json")
-        c.agent("host-a", "--log-format", "json", "--tracers", "metrics", "--label", 'note=a "quoted" word')
+        c.agent("host-a", "--log-format", "json", "--label", 'note=a "quoted" word', tracers="metrics")
         c.wait_hosts(1)
         for name, wanted in (("aggregator", "AGG-HOST"), ("host-a", "AGT-LINK")):
             lines = [json.loads(line) for line in c.log(name).splitlines()]

@@ -27,7 +27,7 @@ class OddHost:
         self.slept = 0
         self.put(0, deaf)
         c.start(host, [BIN / "odd_agent", "--host", host, "--aggregator", f"127.0.0.1:{c.grpc}", "--spool",
-                       c.dir / f"{host}-spool", "--listen", "", "--local-socket", "", "--discover=false", *flags],
+                       c.dir / f"{host}-spool", "--listen", "", "--local-socket", "", "--discover=false", "--tracers", "metrics,marks", *flags],
                 env={"TUTTI_ODD_CLOCK": str(self.path)})
 
     def put(self, set_s, deaf=0):

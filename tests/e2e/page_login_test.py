@@ -40,7 +40,7 @@ def test_sign_in():
         people.write()
         c.aggregator("--tokens", people.path)
         for host, space in (("host-red", "red"), ("host-blue", "blue")):
-            c.agent(host, "--tracers", "metrics", "--label", f"namespace={space}")
+            c.agent(host, "--label", f"namespace={space}", tracers="metrics")
         b = Browser(c)
         b.open(c.url + "/")
         answer_prompt(b, people.tokens["operator-red"])

@@ -140,7 +140,7 @@ def test_token_and_queue():
         (c.dir / "token").chmod(0o600)
         c.aggregator("--token-file", c.dir / "token")
         profiler = f"127.0.0.1:{free_port()}"
-        c.agent("host-a", f"--profiler={profiler}")
+        c.agent("host-a", f"--profiler={profiler}", tracers="profiler,metrics")
         c.wait_hosts(1)
         b = Browser(c)
         d = Dialog(b)

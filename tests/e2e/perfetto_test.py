@@ -131,7 +131,7 @@ def test_jobs():
 
         torch = job("torch", TORCH, {"KINETO_USE_DAEMON": "1"})
         jax = job("jax", sys.executable)
-        c.agent("host-a", f"--profiler=127.0.0.1:{jax}")
+        c.agent("host-a", f"--profiler=127.0.0.1:{jax}", tracers="all")
         c.wait_hosts(1)
         wait_until("PyTorch to ask", lambda: any(t.get("lead_ms") for t in c.hosts()["host-a"]["tracers"]), 60)
         doc = c.tutti("capture", "--duration", "2s", "--json", check=0, timeout=600)[1]

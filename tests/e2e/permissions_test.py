@@ -135,8 +135,8 @@ def start(c, hosts):
     (groups / "cgroup.controllers").write_text("cpu memory io pids\n")
     every = dict.fromkeys(tracer for states, _, _ in hosts.values() for tracer in states)
     for host, (_, capabilities, flags) in hosts.items():
-        c.agent(host, *flags, "--tracers", ",".join(every), "--pytorch-socket=", f"--pytorch-dir={c.dir}/torch-{host}",
-                f"--logs={private}/log", f"--watch={private}", f"--cgroups-root={groups}", discover=True,
+        c.agent(host, *flags, "--pytorch-socket=", f"--pytorch-dir={c.dir}/torch-{host}",
+                f"--logs={private}/log", f"--watch={private}", f"--cgroups-root={groups}", discover=True, tracers=",".join(every),
                 prefix=[*(WITH_TRACEFS if flags else []), *setpriv(int(host.split("-")[1]), capabilities=capabilities)])
     shutil.copy(shutil.which("gzip"), private)
     (private / "gzip").chmod(0o700)  # a folder alone hides no program that runs: /proc/PID/exe leads to it
@@ -188,7 +188,7 @@ def test_own_pids():
         return
     with Cluster() as c:
         c.aggregator()
-        c.agent("nested", "--tracers", "sched", "--sched-wakeups", prefix=WITH_TRACEFS)
+        c.agent("nested", "--sched-wakeups", prefix=WITH_TRACEFS, tracers="sched")
         c.wait_hosts(1)
         [state] = c.hosts()["nested"]["tracers"]
         assert state["state"] == "degraded" and ("hostPID" in state["reason"] or not has_tracefs()), state

@@ -48,8 +48,8 @@ def start(c):
     for i, file in enumerate(files):
         file.write_bytes(traces.job(seed=i, late_ps=20_000_000_000 if i == 2 else 0))
     for i, (flag, offset) in enumerate(zip(c.profilers_of(*files, mode="good"), ("0s", "5s", "-3ms"))):
-        c.agent(f"host-{i}", flag, "--label", f"rack=r{i // 2}", "--label", "job=train", "--label", f"rank={i}", "--test-clock-offset", offset)
-    c.agent("host-3", f"--profiler=127.0.0.1:{free_port()}", "--label", "rack=r1")
+        c.agent(f"host-{i}", flag, "--label", f"rack=r{i // 2}", "--label", "job=train", "--label", f"rank={i}", "--test-clock-offset", offset, tracers="all")
+    c.agent("host-3", f"--profiler=127.0.0.1:{free_port()}", "--label", "rack=r1", tracers="all")
     c.agent("host-lost", "--label", "rack=r9")
     c.wait_hosts(5)
     c.kill("host-lost")

@@ -5,7 +5,7 @@ import sys
 
 from lib import xspace
 from lib.cgroups import PodCgroup
-from lib.cluster import BIN, Cluster, main, wait_until
+from lib.cluster import BIN, Cluster, is_whole, main, wait_until
 from lib.fake_kubernetes import FakeKubernetes, pod
 from lib.netns import SkipTest
 from pods_test import start
@@ -32,7 +32,8 @@ def wait_told(c, host, n):
 
 
 def capture(c, *words):
-    doc = c.tutti("capture", "--hosts", "host-a", "-d", "1s", "--json", *words, check=0)[1]
+    doc = c.tutti("capture", "--hosts", "host-a", "-d", "1s", "--json", *words)[1]
+    assert all(map(is_whole, doc["hosts"])), doc
     return doc, xspace.load(next(c.store.rglob(f"{doc['session']}/host-a.xplane.pb")))
 
 
@@ -51,7 +52,7 @@ def test_planes():
         for p in (train, quiet, server):
             api.put(p)
         start(c, api)
-        c.agent("host-a", "--label", "node=node-1", "--python-hz", "50")
+        c.agent("host-a", "--label", "node=node-1", "--python-hz", "50", tracers="profiler,cpu,sched,python,metrics")
         c.wait_hosts(1)
         wait_told(c, "host-a", 3)
         doc, space = capture(c)
@@ -87,7 +88,7 @@ def test_snapshot_on_failure():
             api.put(p)
         start(c, api)
         for i in range(3):
-            c.agent(f"host-{i}", "--tracers", "metrics")
+            c.agent(f"host-{i}", tracers="metrics")
         c.wait_hosts(3)
         wait_until("the pods", lambda: c.get("/api/v1/pods")["discovery"]["pods"] == 3)
         for i in range(3):

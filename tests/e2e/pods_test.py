@@ -117,10 +117,9 @@ def test_capture_by_job():
     api.put(pod("quiet", "host-c", job="quiet", annotations={"tutti.dev/profile": "false"}))
     with Cluster() as c:
         start(c, api)
-        tracers = ("--tracers", "metrics")  # a busy machine cuts what has samples
-        c.agent("host-a", *tracers)
-        c.agent("host-b", "--label", "node=node-b", *tracers)
-        c.agent("host-c", *tracers)
+        c.agent("host-a")
+        c.agent("host-b", "--label", "node=node-b")
+        c.agent("host-c")
         c.wait_hosts(3)
         wait_until("the pods", lambda: discovery(c)["pods"] == 5)
         jobs = {j["job"]: j for j in c.tutti("jobs", "--json", check=0)[1]["jobs"]}
@@ -153,7 +152,7 @@ def test_pods_of_a_session():
     with Cluster() as c:
         start(c, api)
         for rank in range(3):
-            c.agent(f"host-{rank}", "--tracers", "metrics")  # a busy machine cuts what has samples
+            c.agent(f"host-{rank}", tracers="metrics")
         c.wait_hosts(3)
         wait_until("the pods", lambda: discovery(c)["pods"] == 5)
         status, doc = c.call("POST", "/api/v1/captures", {"hosts": "job=train", "duration_ns": 3600 * 10**9})

@@ -30,7 +30,7 @@ def test_defaults():
         assert f"\n{setting} = 127.0.0.1:{port}\n" in out, out
     with Cluster() as c:
         aggregator = c.aggregator()
-        agent = c.agent("host-a")
+        agent = c.agent("host-a", tracers="all")
         c.wait_hosts(1)
         assert listeners(aggregator.pid) == {("tcp", "127.0.0.1", c.http), ("tcp", "127.0.0.1", c.grpc), ("udp", "127.0.0.1", c.probe)}
         assert not [x for x in listeners(agent.pid) if x[0] == "tcp"], listeners(agent.pid)
@@ -133,7 +133,7 @@ def test_job_of_slurm():
                                    "--probe", f"0.0.0.0:{c.probe}", "--http", f"127.0.0.1:{c.http}", "--insecure"])
         wait_until("the aggregator", lambda: "AGG-UP" in c.log("aggregator"))
         assert {(kind, port) for kind, _, port in reachable(p.pid)} == {("tcp", c.grpc), ("udp", c.probe)}, reachable(p.pid)
-        agent = c.agent("host-a", "--local-socket", "")
+        agent = c.agent("host-a", "--local-socket", "", tracers="all")
         c.wait_hosts(1)
         assert not reachable(agent.pid), reachable(agent.pid)
 
@@ -144,7 +144,7 @@ def test_profiler_service_of_an_agent():
         make_secrets(c, "host-a")
         c.aggregator()
         port = free_port()
-        agent = c.agent("host-a", "--listen", f"0.0.0.0:{port}", *tls_flags(c.dir, "host-a"))
+        agent = c.agent("host-a", "--listen", f"0.0.0.0:{port}", *tls_flags(c.dir, "host-a"), tracers="all")
         wait_until("its port", lambda: {(kind, port) for kind, _, port in reachable(agent.pid)} == {("tcp", port)})
         check_needs_certificate(c, port)
 

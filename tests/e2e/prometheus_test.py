@@ -79,7 +79,7 @@ def check_dashboard(p):
 def test_rules_and_dashboard():
     with Cluster() as c:
         c.aggregator()
-        agent = c.agent("host-a", "--tracers", "metrics")
+        agent = c.agent("host-a", tracers="metrics")
         c.wait_hosts(1)
         p = Prometheus(c)
         check_metrics_text(p, c)

@@ -25,7 +25,7 @@ WAITING = {"Thread._bootstrap", "Thread._bootstrap_inner", "Thread.run", "wait_f
 
 
 def agent(c, **more):
-    c.agent("host-a", "--tracers", "cpu,python", "--log-level", "debug", **more)
+    c.agent("host-a", "--log-level", "debug", **more, tracers="cpu,python")
     c.wait_hosts(1)
 
 
@@ -227,7 +227,7 @@ def test_asked_rarely():
     """Programs that are sampled as rarely as was asked for, or not at all, and one that has just begun, are no reason."""
     with Cluster() as c:
         c.aggregator()
-        c.agent("host-a", "--tracers", "python", "--python-hz", "0")
+        c.agent("host-a", "--python-hz", "0", tracers="python")
         c.wait_hosts(1)
         for i in range(3):
             start_job(c, f"job-{i}", PYTHONS[0][1:])

@@ -16,8 +16,8 @@ FAKE = pathlib.Path(__file__).resolve().parent / "lib/fake_torch.py"
 def agent(c, host="host-a", *flags):
     """An agent with a socket of its own; its jobs ask twice a second."""
     (c.dir / f"torch-{host}").mkdir(exist_ok=True)
-    return c.agent(host, "--tracers", "pytorch,metrics", "--pytorch-socket=", f"--pytorch-dir={c.dir}/torch-{host}",
-                   "--pytorch-poll=500ms", *flags)
+    return c.agent(host, "--pytorch-socket=", f"--pytorch-dir={c.dir}/torch-{host}",
+                   "--pytorch-poll=500ms", *flags, tracers="pytorch,metrics")
 
 
 def job(c, name, how="", host="host-a"):

@@ -9,7 +9,7 @@ from lib.command import Command
 
 
 def profiled_agent(c, host):
-    c.agent(host, f"--profiler=127.0.0.1:{(c.dir / f'{host}.port').read_text().strip()}")
+    c.agent(host, f"--profiler=127.0.0.1:{(c.dir / f'{host}.port').read_text().strip()}", tracers="profiler,metrics")
 
 
 def start_profiled(c, *hosts):
@@ -49,7 +49,7 @@ def test_one_after_the_other():
         wait_until("the second to wait", lambda: captures(c, "queued"))
         same = Command(c, "same", "--duration", "400ms")
         third = Command(c, "third", "--duration", "300ms", "--hosts", "b")
-        rings = Command(c, "rings", "--duration", "200ms", "--tracer", "cpu")
+        rings = Command(c, "rings", "--duration", "200ms", "--tracer", "metrics")
         wait_until("the same request to share", lambda: [q for q in captures(c, "queued") if q.get("callers") == 2])
         wait_until("two to be counted", lambda: "tutti_captures_queued 2" in c.metrics())
         rings.p.wait(100 * SLOW)

@@ -28,7 +28,7 @@ class Bucket:
         self.s3.__enter__()
         self.c.__enter__()
         self.c.aggregator("--store", self.s3.url("bucket/fleet"), env=env())
-        self.c.agent("host-a", "--tracers", "metrics")
+        self.c.agent("host-a", tracers="metrics")
         self.c.wait_hosts(1)
         self.session = self.c.tutti("capture", "--duration", "200ms", "--json", check=0)[1]["session"]
         self.c.kill("host-a")
@@ -252,7 +252,7 @@ def test_share_of_a_folder():
     with Cluster() as c:
         c.aggregator()
         for host in ("host-a", "host-b"):
-            c.agent(host, "--tracers", "metrics")
+            c.agent(host, tracers="metrics")
         c.wait_hosts(2)
         session = c.tutti("capture", "--duration", "200ms", "--run", "a/b", "--json", check=0)[1]["session"]
         link = share(c, session)[1]

@@ -38,7 +38,7 @@ class Caller(threading.Thread):
 
 
 def start_agent(c, host):
-    c.agent(host, "--tracers", "metrics,marks", "--reconnect-max", "300ms", "--stop-limit", f"{STOP_LIMIT_S}s", "--back-within", f"{30 * SLOW:g}s")
+    c.agent(host, "--reconnect-max", "300ms", "--stop-limit", f"{STOP_LIMIT_S}s", "--back-within", f"{30 * SLOW:g}s")
 
 
 def replace(c, host, away_s):

@@ -27,7 +27,7 @@ def test_rules():
     """Sessions of a run with a rule of its own go; the pinned one only when it is unpinned."""
     with Cluster() as c:
         c.aggregator()
-        c.agent("host-a", "--tracers", "metrics")
+        c.agent("host-a", tracers="metrics")
         c.wait_hosts(1)
         damaged, pinned, gone, other = capture(c, "brief"), capture(c, "brief"), capture(c, "brief"), capture(c)
         manifest = c.store / "tutti/sessions" / damaged / "manifest.json"
@@ -54,7 +54,7 @@ def test_rules():
 def test_delete_many():
     with Cluster() as c:
         c.aggregator()
-        c.agent("host-a", "--tracers", "metrics")
+        c.agent("host-a", tracers="metrics")
         c.wait_hosts(1)
         pinned, a, b, other = capture(c, "r"), capture(c, "r"), capture(c, "r"), capture(c, "s")
         c.tutti("pin", pinned, check=0)
@@ -81,7 +81,7 @@ def test_quotas():
     """What would exceed a quota is refused before a host takes part, over a restart too; a deletion makes room."""
     with Cluster() as c:
         c.aggregator("--quota-sessions", "3", "--quota-run", "r=0,1", "--quota-run", "small=100,0")
-        c.agent("host-a", "--tracers", "metrics")
+        c.agent("host-a", tracers="metrics")
         c.wait_hosts(1)
         wait_until("the use to be known", lambda: any(line.startswith("tutti_quota_used_sessions 0") for line in c.metrics()))
         first = capture(c, "r")
@@ -117,7 +117,7 @@ def test_broken_off():
         rules = c.dir / "rules"
         rules.touch()
         c.aggregator(f"--store=fault://{rules}!file://{c.store}", "--quota-sessions", "1")
-        c.agent("host-a", "--tracers", "metrics")
+        c.agent("host-a", tracers="metrics")
         c.wait_hosts(1)
         wait_until("the use to be known", lambda: any(line.startswith("tutti_quota_used_sessions 0") for line in c.metrics()))
         session = capture(c)

@@ -44,7 +44,7 @@ def test_killed_after_the_answer():
     with Cluster() as c:
         c.aggregator()
         for host in ("a", "b"):
-            c.agent(host, "--tracers", "metrics,marks", "--reconnect-max", "300ms")
+            c.agent(host, "--reconnect-max", "300ms")
         c.wait_hosts(2)
         for verb in ("stop", "cancel"):
             p, session = begin(c, "--duration", "600s")

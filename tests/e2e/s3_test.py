@@ -19,7 +19,7 @@ def test_sessions_in_a_bucket():
         s3.short_pages = False
         c.aggregator("--store", s3.url("bucket/fleet-1"), env=env())
         for host in ("host-a", "host-b"):
-            c.agent(host, "--tracers", "metrics")
+            c.agent(host, tracers="metrics")
         c.wait_hosts(2)
         _, doc = c.tutti("capture", "--duration", "300ms", "--json", check=0)
         session, bucket = doc["session"], s3.buckets["bucket"]

@@ -174,9 +174,9 @@ def test_beside_kernel():
     """Two busy threads share a CPU with one that sleeps."""
     with OwnCgroup() as group, Cluster() as c:
         c.aggregator()
-        c.agent("host-a", "--tracers", "sched,cgroups", "--cgroups-hz", "10")
-        c.agent("woken", "--tracers", "sched", "--sched-wakeups")
-        c.agent("limited", "--tracers", "metrics,budget", "--metrics-hz", "100", "--max-cpu", "0.01%")
+        c.agent("host-a", "--cgroups-hz", "10", tracers="sched,cgroups")
+        c.agent("woken", "--sched-wakeups", tracers="sched")
+        c.agent("limited", "--metrics-hz", "100", "--max-cpu", "0.01%", tracers="metrics,budget")
         c.wait_hosts(3)
         jobs = [start_job(kind) for kind in ("busy", "busy", "lazy")]
         group.take(jobs[0].pid)

@@ -146,8 +146,8 @@ def test_documents():
     """A capture with all there is: each document fits its schema, and no changed one does."""
     with Cluster() as c:
         c.aggregator()
-        c.agent("host-a", "--label", "rack=7")
-        c.agent("host-b", "--tracers", "metrics,marks")
+        c.agent("host-a", "--label", "rack=7", tracers="all")
+        c.agent("host-b")
         c.wait_hosts(2)
         page = Listener(c, "/api/v1/events")
         hosts = c.get("/api/v1/hosts")
@@ -196,7 +196,7 @@ def test_requests():
     """The schema of a request and the aggregator accept and refuse the same."""
     with Cluster() as c:
         c.aggregator()
-        c.agent("host-a", "--tracers", "metrics")
+        c.agent("host-a", tracers="metrics")
         c.wait_hosts(1)
         for request in REQUESTS:
             status, doc = c.call("POST", "/api/v1/captures", {"duration_ns": 60_000_000_000, **request})

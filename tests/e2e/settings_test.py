@@ -8,8 +8,8 @@ from lib.cluster import BIN, SLOW, Cluster, main
 
 def start(c):
     c.aggregator()
-    c.agent("host-a", "--tracers", "cpu,metrics")
-    c.agent("host-b", "--tracers", "metrics")
+    c.agent("host-a", tracers="cpu,metrics")
+    c.agent("host-b", tracers="metrics")
     c.wait_hosts(2)
     c.burst("host-a")
 
@@ -108,7 +108,7 @@ def test_missing_framework():
     """A capture that asks for a framework is not complete without one; any other capture is."""
     with Cluster() as c:
         c.aggregator()
-        c.agent("host-a", "--tracers", "profiler,metrics", discover=True)
+        c.agent("host-a", discover=True, tracers="profiler,metrics")
         c.wait_hosts(1)
         for flags in (["--tracer", "profiler"], ["--set", "device_type=CPU"]):
             code, doc = c.tutti("capture", "--duration", "300ms", "--json", *flags)

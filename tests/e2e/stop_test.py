@@ -16,7 +16,7 @@ def start_stuck_agent(c, file, mark):
     os.environ.update(LD_PRELOAD=str(STUCK), ASAN_OPTIONS="verify_asan_link_order=0", STUCK_MARK=str(mark),
                       STUCK_INODE=str(file.stat().st_ino))
     try:
-        return c.agent("host-a", "--tracers", "cpu,metrics,marks")
+        return c.agent("host-a", tracers="cpu,metrics,marks")
     finally:
         for name in ("LD_PRELOAD", "ASAN_OPTIONS", "STUCK_MARK", "STUCK_INODE"):
             del os.environ[name]

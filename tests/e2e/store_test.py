@@ -36,7 +36,7 @@ def begin(c, seconds):
 
 
 def start_agent(c):
-    c.agent("one", "--tracers", "metrics", "--reconnect-max", "300ms")
+    c.agent("one", "--reconnect-max", "300ms", tracers="metrics")
     c.wait_hosts(1)
 
 

@@ -71,7 +71,7 @@ def test_time_namespaces():
     with Cluster() as c, concurrent.futures.ThreadPoolExecutor(1) as pool:
         c.aggregator()
         for host, ahead in AGENTS.items():
-            c.agent(host, "--annotations-look", "200ms", prefix=within(ahead))
+            c.agent(host, "--annotations-look", "200ms", tracers="cpu,sched,annotations,marks", prefix=within(ahead))
         c.wait_hosts(len(AGENTS))
         jobs = {name: start_job(c, name) for name in JOBS}
         time.sleep(2)

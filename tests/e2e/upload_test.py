@@ -18,8 +18,8 @@ def huge_profiler(c):
 
 
 def agent_behind(c, relay, host, *flags):
-    return c.agent(host, f"--profiler={huge_profiler(c)}", "--tracers", "profiler", *flags,
-                   "--aggregator", f"127.0.0.1:{relay.port}")
+    return c.agent(host, f"--profiler={huge_profiler(c)}", *flags,
+                   "--aggregator", f"127.0.0.1:{relay.port}", tracers="profiler")
 
 
 def start_capture(c, name, duration):
@@ -32,7 +32,7 @@ def test_small_file_shares_the_connection():
     with Cluster() as c:
         c.aggregator()
         relay = Relay(c.grpc)
-        c.agent("host-a", "--tracers", "metrics", "--aggregator", f"127.0.0.1:{relay.port}")
+        c.agent("host-a", "--aggregator", f"127.0.0.1:{relay.port}", tracers="metrics")
         c.wait_hosts(1)
         c.tutti("capture", "--duration", "300ms", "--json", check=0)
         assert relay.connections == 1, relay.connections
@@ -76,7 +76,7 @@ def test_killed_with_a_finished_file():
         torn.mkdir()
         (torn / "host-a.xplane.pb").write_bytes(b"torn")
         relay.stop()
-        c.agent("host-a", "--tracers", "metrics")
+        c.agent("host-a", tracers="metrics")
         wait_until("the file to be found", lambda: "swept=1 kept=1" in c.log("host-a"))
         assert not torn.exists()
         code = p.wait(60 * SLOW)

@@ -284,8 +284,8 @@ def test_what_is_missing():
         for i, name in enumerate(HOSTILE):
             plane.event(line, name, (i + 3) * 100_000_000_000, 90_000_000_000)  # a profiler begins before the window
         (flag,) = c.profilers(space.SerializeToString())
-        c.agent("host-0", flag)
-        c.agent("host-1", f"--profiler=127.0.0.1:{free_port()}")
+        c.agent("host-0", flag, tracers="profiler,metrics")
+        c.agent("host-1", f"--profiler=127.0.0.1:{free_port()}", tracers="profiler,metrics")
         c.agent("host-2")
         c.wait_hosts(3)
         c.kill("host-2")

@@ -24,7 +24,7 @@ def capture(c, server):
     """The manifest of a session of three hosts with work to record, put into the bucket by grants."""
     c.aggregator("--store", server.url("fleet"), env=server.env)
     for host in HOSTS:
-        c.agent(host, "--tracers", "metrics,marks")
+        c.agent(host)
     c.wait_hosts(len(HOSTS))
     c.burst(*HOSTS)
     session = c.tutti("capture", "--duration", "2s", "--run", "nightly", "--json", check=0)[1]["session"]

@@ -45,7 +45,7 @@ def test_a_profile_becomes_a_session():
         old = runs / "before/host.xplane.pb"
         old.write_bytes(profile(time.time_ns() - 10**9, time.time_ns()))
         time.sleep(0.02)  # file systems keep times in steps of a tick
-        c.agent("host-a", "--tracers", "watch,metrics,marks", "--watch", folder, "--test-clock-offset", f"{OFFSET_S}s")
+        c.agent("host-a", "--watch", folder, "--test-clock-offset", f"{OFFSET_S}s", tracers="watch,metrics,marks")
         c.wait_hosts(1)
         begin = time.time_ns()
         c.tutti("mark", "--local-socket", c.sockets["host-a"], "while it records", check=0)

@@ -13,7 +13,7 @@ import subprocess
 import time
 
 from lib import xspace
-from lib.cluster import BIN, SLOW, Cluster, main, wait_until
+from lib.cluster import BIN, SLOW, Cluster, is_whole, main, wait_until
 
 LONG = os.environ.get("TUTTI_TEST_WINDOWS", "")
 WINDOWS = LONG.split(",") if LONG else ["5ms", "5s"]
@@ -98,7 +98,7 @@ def capture(c, agent, window):
         most = max(most, sum(ring_files(agent.pid)))
         time.sleep(0.1)
     out, err = p.communicate(timeout=20 * SLOW)
-    assert p.returncode == 0, f"{window}: exit {p.returncode}\n{err}{out}"
+    assert p.returncode in (0, 3), f"{window}: exit {p.returncode}\n{err}{out}"
     assert (most > 0) == (length_s > RING_S * 1.5) or length_s < RING_S * 1.5, f"{window}: {most} bytes in files"
     wait_until("the rings to give their files back", lambda: not ring_files(agent.pid))
     return out, most
@@ -119,7 +119,7 @@ def check_lost(host):
 def test_windows_are_complete():
     with Cluster() as c:
         c.aggregator()
-        agent = c.agent("host-a", f"--ring-seconds={RING_S}", "--log-level=debug")
+        agent = c.agent("host-a", f"--ring-seconds={RING_S}", "--log-level=debug", tracers="all")
         c.wait_hosts(1)
         c.burst("host-a", flags=[f"--period={PERIOD_S * 1000:.0f}ms", "--work=60ms"])
         time.sleep(1)
@@ -129,10 +129,10 @@ def test_windows_are_complete():
             _, doc = c.tutti("sessions", "--json", check=0)
             session = doc["sessions"][0]["session"]
             host = c.tutti("show", session, "--json", check=0)[1]["hosts"][0]
-            assert host["state"] == "complete", host
+            assert is_whole(host), host
             check_lost(host)
             found = check_file(c.logdir / "plugins/profile" / session / host["file"], seconds(window), sent(c))
-            print(f"     {window}: complete; (events, longest gap in s) {found}; files of the rings {in_files} bytes, "
+            print(f"     {window}: {host['state']}; (events, longest gap in s) {found}; files of the rings {in_files} bytes, "
                   f"VmRSS {before} -> {memory_kb(agent.pid)} kB", flush=True)
         if LONG:
             print("\n".join(line for line in c.log("host-a").splitlines() if "AGT-RING" in line))

@@ -50,7 +50,7 @@ def test_agents():
             "d": (two.grpc, (), "if TLS is spoken there, this agent needs --ca"),
         }
         for host, (port, flags, _) in cases.items():
-            c.agent(host, "--tracers", "marks", "--aggregator", f"127.0.0.1:{port}", *flags)
+            c.agent(host, "--aggregator", f"127.0.0.1:{port}", *flags, tracers="marks")
         for host, (_, _, hint) in cases.items():
             wait_until(f"what {host} says", lambda: f'reason="unavailable: {hint}' in c.log(host))
 

@@ -13,7 +13,7 @@ HOSTS = ("host-a", "host-b", "host-c")
 def start(c, s3, *flags, hosts=HOSTS):
     c.aggregator("--store", s3.url("bucket/fleet"), *flags, env=env())
     for host in hosts:
-        c.agent(host, "--tracers", "metrics")
+        c.agent(host, tracers="metrics")
     c.wait_hosts(len(hosts))
 
 

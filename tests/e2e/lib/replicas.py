@@ -51,7 +51,7 @@ class Replicas:
             c.wait_hosts(len(agents))
 
     def agent(self, host, *flags):
-        self.c.agent(host, "--tracers", "metrics", "--aggregator", ",".join(f"127.0.0.1:{grpc}" for _, grpc, _ in self.ports.values()), *flags)
+        self.c.agent(host, "--aggregator", ",".join(f"127.0.0.1:{grpc}" for _, grpc, _ in self.ports.values()), *flags, tracers="metrics")
 
     def start(self, name):
         http, grpc, probe = self.ports[name]

@@ -12,7 +12,7 @@ def capture(c, hosts=2, flags=(), **job):
     for i, file in enumerate(files):
         file.write_bytes(traces.job(seed=i, late_ps=20_000_000_000 if i == hosts - 1 else 0, **job))
     for i, flag in enumerate(c.profilers_of(*files, mode="good")):
-        c.agent(f"host-{i}", flag)
+        c.agent(f"host-{i}", flag, tracers="profiler,metrics")
     c.wait_hosts(hosts)
     doc = c.tutti("capture", "--duration", "1s", "--tracer", "profiler", "--tracer", "metrics", "--json")[1]
     assert doc["failed"] == 0, doc["hosts"]
