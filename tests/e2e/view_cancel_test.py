@@ -6,10 +6,11 @@ import socket
 import time
 
 from lib import traces, xspace
-from lib.cluster import SLOW, Cluster, main, wait_until
+from lib.cluster import Cluster, main, wait_until
+from lib.siege import SANITIZED
 from lib.view import View
 
-EVENTS, COPIES = 100_000, 40 if SLOW > 1 else 150  # of a line; lines
+EVENTS, COPIES = 100_000, 40 if SANITIZED else 100  # of a line; lines
 
 
 def calls():
