@@ -171,7 +171,7 @@ def test_live():
     with Cluster() as c:
         c.aggregator()
         c.agent("host-a", tracers="metrics,profiler")
-        wait_until("the clock", lambda: "agent.clock" not in wrong(doctor("--root", root, "--local-socket", c.sockets["host-a"])[0]))
+        wait_until("the clock", lambda: not {"agent.socket", "agent.clock"} & wrong(doctor("--root", root, "--local-socket", c.sockets["host-a"])[0]))
         here = ("--root", root, "--local-socket", c.sockets["host-a"])
         well = (*here, "--server", c.url)
         found, code = doctor(*well)

@@ -127,8 +127,7 @@ def test_names_come_back():
         assert "[prog]" in names and not OWN & names, names
         servers[0].send_signal(signal.SIGUSR2)
         wait_until("the names", lambda: OWN & capture(c)[0], 60)
-        _, said, _ = capture(c)
-        assert "does not answer" not in said, said
+        wait_until("nothing to be said", lambda: "does not answer" not in capture(c)[1], 60)
         end(c, agent)
 
 
@@ -282,20 +281,27 @@ def wedged(*more):
         wait_until("the memory", lambda: "mapped" in c.log("burst-job-0"))
         ends = [end(c, start_agent(c))]
         agent, pid, took = start_agent(c), c.processes["burst-job-0"].pid, []
-        for i in range(3):
+
+        def look():
             names, said, s = seen(c)
             took.append(f"{s:.1f}")
             assert s < 10 * SLOW, s
-            if i:
-                assert "honest" in names and "unlucky" not in names, names
-                assert f"pid {pid}: " in said and "does not answer" in said, said
+            return names, said
+
+        def is_told():
+            names, said = look()
+            assert "unlucky" not in names, names
+            return "honest" in names and f"pid {pid}: " in said and "does not answer" in said  # a window that a busy machine cuts says that instead
+        look()
+        for _ in range(2):
+            wait_until("the honest one, and what is said of the other", is_told, 60)
         ends.append(end(c, agent))
         print(f"       captures of 2 s took {', '.join(took)} s, the ends {', '.join(f'{e:.2f}' for e in ends)} s")
         agent = start_agent(c)
         wait_until("the honest one", lambda: "honest" in seen(c)[0], 60)
         servers[0].send_signal(signal.SIGUSR2)
         wait_until("the other one", lambda: "unlucky" in seen(c)[0], 60)
-        assert "does not answer" not in seen(c)[1]
+        wait_until("nothing to be said", lambda: "does not answer" not in seen(c)[1], 60)
         end(c, agent)
 
 
