@@ -370,15 +370,28 @@ def handshakes_that_do_not_end(s):
         s.capture()
 
 
-ATTACKS = [streams_that_are_not_read, profiler_calls_with_huge_names, messages_of_empty_submessages, announced_lengths,
-           unfinished_messages, compressed_messages, floods_of_frames, calls_that_are_never_used, calls_all_at_once,
-           large_answers_that_are_not_read, floods_that_go_on, an_admitted_host_floods, an_admitted_host_does_not_end_its_messages, colluding_addresses, colluding_hosts]
+def attack_slowly(*attacks):
+    attack_all(attacks, slow=attacks)
 
 
-def test_grpc():
-    attack_all(ATTACKS, slow=(streams_that_are_not_read, announced_lengths, unfinished_messages, floods_of_frames,
-                              calls_that_are_never_used, calls_all_at_once, large_answers_that_are_not_read, floods_that_go_on,
-                              an_admitted_host_floods, an_admitted_host_does_not_end_its_messages, colluding_addresses, colluding_hosts))
+def test_messages():
+    attack_all([profiler_calls_with_huge_names, messages_of_empty_submessages, compressed_messages])
+
+
+def test_unread():
+    attack_slowly(streams_that_are_not_read, large_answers_that_are_not_read, announced_lengths, unfinished_messages)
+
+
+def test_floods():
+    attack_slowly(floods_of_frames, an_admitted_host_floods, an_admitted_host_does_not_end_its_messages)
+
+
+def test_calls():
+    attack_slowly(calls_that_are_never_used, calls_all_at_once, colluding_addresses, colluding_hosts)
+
+
+def test_floods_that_go_on():
+    attack_slowly(floods_that_go_on)
 
 
 def test_uploads():
@@ -400,4 +413,4 @@ def test_tls():
     attack_all([handshakes_that_do_not_end], slow=(handshakes_that_do_not_end,), siege=TlsSiege)
 
 
-main(test_grpc, test_uploads, test_tls)
+main(test_messages, test_unread, test_floods, test_calls, test_floods_that_go_on, test_uploads, test_tls)

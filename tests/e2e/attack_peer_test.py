@@ -393,12 +393,20 @@ def a_hostile_aggregator(s):
     server.shutdown()
 
 
-ATTACKS = [invented_names, uploads_that_lie, reports_of_other_files, reasons_outside_of_the_table, captures_of_others_are_not_terminated, datagrams, hostile_texts, names_of_folders,
-           a_hostile_aggregator]
+def test_names():
+    attack_all([invented_names], slow=[invented_names])
 
 
-def test_peers():
-    attack_all(ATTACKS, slow=(invented_names, a_hostile_aggregator))
+def test_files():
+    attack_all([uploads_that_lie, reports_of_other_files, reasons_outside_of_the_table])
 
 
-main(test_peers)
+def test_others():
+    attack_all([captures_of_others_are_not_terminated, datagrams, hostile_texts, names_of_folders])
+
+
+def test_hostile_aggregator():
+    attack_all([a_hostile_aggregator], slow=[a_hostile_aggregator])
+
+
+main(test_names, test_files, test_others, test_hostile_aggregator)

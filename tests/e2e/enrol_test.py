@@ -290,15 +290,15 @@ def links_of(c, host):
 
 
 def test_renewal():
-    """Certificates of 10 s: captures one after the other, over some of them, lose no host, no link and no restart; what has ended is cut."""
+    """Certificates of 8 s: captures one after the other, over some of them, lose no host, no link and no restart; what has ended is cut."""
     with Cluster() as c:
-        start(c, "--enrol-life", f"{int(10 * SLOW)}s")
+        start(c, "--enrol-life", f"{int(8 * SLOW)}s")
         token = join_token(c, "--uses", "2")
         for host in ("host-a", "host-b"):
             agent(c, host, token)
         c.wait_hosts(2)
         token.unlink()
-        end, captures = time.monotonic() + 22 * SLOW, 0
+        end, captures = time.monotonic() + 18 * SLOW, 0
         while time.monotonic() < end:
             _, doc = c.tutti("capture", "--duration", "300ms", "--json", check=0)
             assert doc["complete"] == 2, doc

@@ -217,4 +217,4 @@ def test_spool_of_the_aggregator():
         disk.relax()
 
 
-main(own_mounts, test_store, test_room_by_hand, test_room_by_rules, test_room_by_a_removal, test_spool_of_the_agent, test_spool_of_the_aggregator)
+main(test_store, test_room_by_hand, test_room_by_rules, test_room_by_a_removal, test_spool_of_the_agent, test_spool_of_the_aggregator, before=[own_mounts])

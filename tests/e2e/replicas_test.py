@@ -3,7 +3,7 @@
 carries them on, no session is lost and none is there twice; a former leader that wakes up ends itself. A follower answers reads, and sends all
 else to the leader; the command line finds that among several.
 
-    replicas_test.py [TIMES [SEED]]     as part of the test run: 4 times
+    replicas_test.py [TIMES [SEED]]     as part of the test run: once killed, once stopped
 """
 import json
 import random
@@ -17,7 +17,8 @@ from lib.cluster import SLOW, Cluster, main, wait_until
 from lib.replicas import HOSTS, LEASE_S, Replicas, can_be_elsewhere
 from lib.waits import join
 
-TIMES, SEED = (int(a) for a in (sys.argv[1:] + ["4", "1"][len(sys.argv) - 1:]))
+NUMBERS = [int(a) for a in sys.argv[1:] if a.isdigit()]
+TIMES, SEED = NUMBERS + [2, 1][len(NUMBERS):]
 WINDOW_S = 0.5
 
 
@@ -213,4 +214,4 @@ def test_enrolment():
         assert not (c.dir / "one-authority/records.json").exists()
 
 
-main(test_enrolment, test_follower_reads, test_command_over_takeover, test_stop_hands_over, test_other_machine, test_takeover)
+main(test_takeover, test_enrolment, test_follower_reads, test_command_over_takeover, test_stop_hands_over, test_other_machine)

@@ -14,8 +14,9 @@ from lib.cluster import BIN, SLOW, Cluster, main, wait_until
 from lib.leftovers import die_with_parent
 
 HOSTS = {"host-a": [], "host-b": ["--test-clock-offset", "5s"], "host-c": ["--test-clock-offset", "-3s"]}
-WINDOWS = int(sys.argv[1]) if len(sys.argv) > 1 else 4  # series_test.py [WINDOWS [SEED]]: many more than the test's
-rng = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+NUMBERS = [int(a) for a in sys.argv[1:] if a.isdigit()]
+WINDOWS, SEED = NUMBERS + [4, 1][len(NUMBERS):]  # series_test.py [WINDOWS [SEED]]: many more than the test's
+rng = random.Random(SEED)
 KEEP = min(5, WINDOWS // 2)
 
 
@@ -186,5 +187,5 @@ def test_agent_is_stopped_and_disk_is_full():
         check(c, rows, said, stopped="host-c")
 
 
-main(test_aggregator_is_killed, test_first_window_is_asked_for_again, test_host_ends_with_the_aggregator, test_pinned_and_interrupted,
+main(test_aggregator_is_killed, test_host_ends_with_the_aggregator, test_first_window_is_asked_for_again, test_pinned_and_interrupted,
      test_agent_is_stopped_and_disk_is_full)

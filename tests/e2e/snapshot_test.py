@@ -137,9 +137,9 @@ def test_late_mark():
         c.aggregator()
         c.agent("host-a", tracers="marks")
         c.wait_hosts(1)
-        c.wait_rings(10)
+        c.wait_rings(3)
         stamp_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
-        _, doc = c.tutti("snapshot", "--last", "10s", "--json", check=0)
+        _, doc = c.tutti("snapshot", "--last", "3s", "--json", check=0)
         assert (doc["hosts"][0]["state"], doc["hosts"][0]["tracers"][0]["lost"]) == ("complete", 0), doc["hosts"]
         local.call(c.sockets["host-a"], 2, local.field_bytes(1, "late") + local.field_int(2, stamp_ns), 15 * SLOW)
         wait_until("the log to have it", lambda: f"AGT-MARKS late=1 pid={os.getpid()} late_ms=" in c.log("host-a"))

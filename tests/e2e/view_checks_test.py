@@ -2,6 +2,7 @@
 """More of what a user feels, under real keys and a real mouse: the checks 11, 12, 14, 16, 19 and 20 of docs/viewer.md, two sessions
 compared, and names that mean harm. tests/viewer.sh has the same for a gigabyte and 64 large hosts."""
 import collections
+import contextlib
 import json
 import pathlib
 import subprocess
@@ -256,7 +257,6 @@ def test_checks():
     need_browser()
     with Cluster() as c:
         session = capture(c)
-        other = c.tutti("capture", "--duration", "1s", "--tracer", "profiler", "--json")[1]["session"]
         b = Browser(c, size="1280,900")
         p = Page(c, b)
         v = View(c, session)
@@ -265,12 +265,33 @@ def test_checks():
         check_12(p, v)
         check_14(p, session)
         check_19(p, v)
-        check_compare(p, c, session, other)
-        check_flame_diff(p, v, View(c, other), session, other)
-        check_axe(p, session, other)
         p.show(session)
         check_16(p)
         b.close()
+
+
+@contextlib.contextmanager
+def two_sessions():
+    """(the page, a session, another one)"""
+    need_browser()
+    with Cluster() as c:
+        session = capture(c)
+        other = c.tutti("capture", "--duration", "1s", "--tracer", "profiler", "--json")[1]["session"]
+        b = Browser(c, size="1280,900")
+        yield Page(c, b), session, other
+        b.close()
+
+
+def test_two_sessions():
+    with two_sessions() as (p, session, other):
+        p.show(session)
+        check_compare(p, p.c, session, other)
+        check_flame_diff(p, View(p.c, session), View(p.c, other), session, other)
+
+
+def test_axe():
+    with two_sessions() as (p, session, other):
+        check_axe(p, session, other)
 
 
 def test_what_is_missing():
@@ -308,4 +329,4 @@ def test_what_is_missing():
         b.close()
 
 
-main(test_checks, test_what_is_missing)
+main(test_checks, test_two_sessions, test_axe, test_what_is_missing)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The timeline of a session under real keys and a real mouse, its numbers against the stored files: the checks 1, 4 to 10, 13 and 15 of
 docs/viewer.md."""
+import contextlib
 import csv
 import io
 import re
@@ -346,31 +347,41 @@ def check_15(p, link, near):
     assert abs(s["t0"] - near["t0"]) < 2 and abs(s["t1"] - near["t1"]) < 2 and len(s["marks"]) == 1, s
 
 
-def test_page():
+@contextlib.contextmanager
+def opened():
+    """(the page, an index to compare with, the session)"""
     need_browser()
     with Cluster() as c:
         session = capture(c)
-        v = View(c, session)
         b = Browser(c, size="1280,900")
-        p = Page(c, b)
+        yield Page(c, b), View(c, session), session
+        b.close()
+
+
+def test_windows():
+    with opened() as (p, v, session):
         check_01(p, session)
         check_05(p)
         check_06(p)
         check_06_measure(p, session)
-        check_10(p, sorted(start for host in ("host-0", "host-1") for _, _, name, start, _ in stored(c, session, host) if name == "all-reduce.1"))
+        check_10(p, sorted(start for host in ("host-0", "host-1") for _, _, name, start, _ in stored(p.c, session, host) if name == "all-reduce.1"))
         link, near = check_07_09(p, v, session)
         check_08(p, v, session)
+        check_15(p, link, near)
+        check_04(p)
+
+
+def test_tools():
+    with opened() as (p, v, session):
+        p.show(session)
         check_13(p)
         check_pins(p, session)
         check_names(p, check_late(p, session))
         check_search_flags(p, v)
         check_theme(p)
         check_flame_page(p, v)
-        check_15(p, link, near)
-        check_04(p)
-        b.open(f"{c.url}/#/s/2020_01_01_00_00_00_aaaaaa")
-        wait_until("what is wrong", lambda: "2020_01_01_00_00_00_aaaaaa" in b.text("#v-notices"))
-        b.close()
+        p.b.open(f"{p.c.url}/#/s/2020_01_01_00_00_00_aaaaaa")
+        wait_until("what is wrong", lambda: "2020_01_01_00_00_00_aaaaaa" in p.b.text("#v-notices"))
 
 
-main(test_page)
+main(test_windows, test_tools)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# An XSpace of more than 2 GiB is rebased file to file in less than 64 MiB of memory, and every line
+# A large XSpace, by default one of more than 2 GiB, is rebased file to file in less than 64 MiB of memory, and every line
 # of it is where it should be.
 #
 #   xspace_big_test.sh DIRECTORY_OF_PROGRAMS [BYTES]

@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import socket
@@ -307,15 +308,24 @@ def show_output(e):
         print(output.decode(errors="replace") if isinstance(output, bytes) else output, file=sys.stderr)
 
 
-def main(*tests, own_network=True, own_pids=True):
-    """Runs test functions one after the other, in a network of their own and with processes of their own, so that agents sample no program of
-    another test; exit status 1 if one failed, 77 if one asked to be skipped."""
+def part_of(tests):
+    """The argument K/N of a test's program: every Nth of its tests, from the Kth on. tests.cmake divides long programs so."""
+    for word in sys.argv[1:]:
+        if match := re.fullmatch(r"([1-9])/([1-9])", word):
+            k, n = map(int, match.groups())
+            return tests[k - 1::n]
+    return tests
+
+
+def main(*tests, own_network=True, own_pids=True, before=()):
+    """Runs test functions, or those of a part, one after the other, in a network of their own and with processes of their own, so that agents
+    sample no program of another test; calls those of `before` first. Exit status 1 if one failed, 77 if one asked to be skipped."""
     if own_pids:
         own_processes()
     if own_network:
         isolate()
     failed = 0
-    for test in tests:
+    for test in (*before, *part_of(tests)):
         start = time.monotonic()
         try:
             test()
