@@ -145,3 +145,4 @@ foreach(name view_checks_1 view_checks_2 view_checks_3 view_page_1 view_page_2 v
 		set_tests_properties(e2e/${name} PROPERTIES PROCESSORS 2)
 	endif()
 endforeach()
+include(${CMAKE_CURRENT_LIST_DIR}/sanitized.cmake)
