@@ -14,6 +14,11 @@ def capture(c, hosts=2, flags=(), **job):
     for i, flag in enumerate(c.profilers_of(*files, mode="good")):
         c.agent(f"host-{i}", flag, tracers="profiler,metrics")
     c.wait_hosts(hosts)
+    return record(c)
+
+
+def record(c):
+    """One more session of these hosts."""
     doc = c.tutti("capture", "--duration", "1s", "--tracer", "profiler", "--tracer", "metrics", "--json")[1]
     assert doc["failed"] == 0, doc["hosts"]
     return doc["session"]
