@@ -21,6 +21,7 @@ CLONE_NEWNET = 0x40000000
 SIOCSIFFLAGS = 0x8914
 IFF_UP = 1
 LIBC = ctypes.CDLL(None, use_errno=True)
+outside = None  # what this process was called before own_processes()
 
 
 class SkipTest(Exception):
@@ -42,7 +43,8 @@ class Pair:
     NEAR, FAR = "198.18.0.1", "198.18.0.2"
 
     def __init__(self):
-        self.near, self.far = f"tutti-{os.getpid()}-near", f"tutti-{os.getpid()}-far"
+        number = outside or os.getpid()  # /run/netns is that of all
+        self.near, self.far = f"tutti-{number}-near", f"tutti-{number}-far"
         self.home = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
     def __enter__(self):
@@ -62,7 +64,7 @@ class Pair:
         os.close(self.home)
 
     def lay_cable(self):
-        left = os.listdir("/run/netns") if os.path.isdir("/run/netns") else []
+        left = os.listdir("/run/netns") if os.path.isdir("/run/netns") and not outside else []  # from inside all others look dead
         for name in dead_names(left, "tutti"):
             subprocess.run(["ip", "netns", "del", name], capture_output=True, timeout=60)
         ip("netns", "add", self.near)
@@ -120,14 +122,16 @@ def isolate():
 def own_processes():
     """Goes on in a program that sees no process but itself and those that it starts: for root, and to be called first.
     Its temporary files are in a folder of their own, because the names of others' hold process ids."""
-    if os.geteuid() or os.environ.pop("TUTTI_OWN_PROCESSES", None):
+    global outside
+    outside = os.environ.pop("TUTTI_OWN_PROCESSES", None)
+    if os.geteuid() or outside:
         return
     command = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
     p = subprocess.run([*command, "true"], capture_output=True, text=True, timeout=60)
     if p.returncode:
         print(f"note: no process ids of its own ({p.stderr.strip()}): agents see other programs here", file=sys.stderr, flush=True)
         return
-    os.environ["TUTTI_OWN_PROCESSES"] = "1"
+    os.environ["TUTTI_OWN_PROCESSES"] = str(os.getpid())
     os.environ["TMPDIR"] = str(temp_dir("tutti-own"))
     os.chmod(os.environ["TMPDIR"], 0o755)
     os.execvp(command[0], [*command, sys.executable, *sys.argv])
