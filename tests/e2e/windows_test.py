@@ -13,7 +13,7 @@ import subprocess
 import time
 
 from lib import xspace
-from lib.cluster import BIN, SLOW, Cluster, is_whole, main, wait_until
+from lib.cluster import BIN, HEAVY, SLOW, Cluster, is_whole, main, wait_until
 
 LONG = os.environ.get("TUTTI_TEST_WINDOWS", "")
 WINDOWS = LONG.split(",") if LONG else ["5ms", "5s"]
@@ -106,11 +106,13 @@ def capture(c, agent, window):
 
 def check_lost(host):
     """Nothing, but for what a busy machine takes before a ring has it: readings of the metrics (their gaps are looked at
-    below), rounds of Python samples (e2e/python counts those), a few switches while the agent does not run, and marks
-    that came too late for the window before."""
+    below), rounds of Python samples (e2e/python counts those), a few switches while the agent does not run (many, and samples, on a
+    very busy one), and marks that came too late for the window before."""
     lost = {t["name"]: t for t in host["tracers"] if t["lost"] and t["name"] not in ("metrics", "python")}
     if "sched" in lost and lost["sched"]["lost"] <= host["events"] // 50:
         del lost["sched"]
+    if os.getloadavg()[0] > 4 * os.cpu_count():
+        lost = {name: t for name, t in lost.items() if name not in HEAVY or "the agent got too little CPU time" not in t["detail"]}
     if "marks" in lost and lost["marks"]["detail"].startswith(f"{lost['marks']['lost']} marks of earlier windows"):
         del lost["marks"]
     assert not lost, host
