@@ -34,7 +34,7 @@ ROWS = [
     (r"docs/schema/.*", r"e2e/schema"),
     (r"docs/.*|[^/]*\.md|\.github/.*|LICENSE", r"lint/(terms|words|paths|columns)"),
     (r"python/.*|include/.*", r"e2e/annotations"),
-    (r"inject/python/.*", r"e2e/inspect"),
+    (r"inject/python/.*", r"e2e/inspect_.*"),
     (r"inject/.*", r"fuzz/nvtx"),
     (r"deploy/(?:kubernetes|helm)/.*", r"e2e/(manifests|helm)"),
     (r"deploy/.*", r"e2e/(install|flags)"),
