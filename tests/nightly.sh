@@ -53,8 +53,8 @@ replay_kept() {
 step_long() { ctest --preset plain -L '^nightly$' -j2 --timeout 3600 --output-on-failure; }
 step_seeds() { replay_kept && draw seeds 1000; }
 step_takeovers() { draw takeovers 200 --takeover && draw machines 200 --takeover --machines && "$bin/tutti-sim" --crash all; }
-step_clock() { tests/clock/run --bin "$bin" && tests/clock/mutants; }
-step_mutants() { tests/mutants/run && tests/sim/mutants; }
+step_clock() { tests/clock/run --bin "$bin"; }
+step_mutants() { tests/mutants/run --resume build/nightly-mutants && rm build/nightly-mutants; }
 step_steady() { tests/steady.sh 5; }
 
 prepare || exit 1

@@ -4,6 +4,9 @@ foreach(check layers fronts circles libraries calls headers format tables licenc
 	set_tests_properties(lint/${check} PROPERTIES LABELS lint
 		ENVIRONMENT LINT_BUILD=${CMAKE_BINARY_DIR})
 endforeach()
+# The rows of tests/mutants/table still change the files that they name.
+add_test(NAME lint/mutants COMMAND ${CMAKE_SOURCE_DIR}/tests/mutants/run --check)
+set_tests_properties(lint/mutants PROPERTIES LABELS lint)
 add_test(NAME lint/selftest COMMAND ${CMAKE_CURRENT_LIST_DIR}/selftest.sh)
 set_tests_properties(lint/selftest PROPERTIES LABELS lint)
 # Each file has tests of its own, by which tests/quick.sh judges a change of it.
