@@ -223,6 +223,28 @@ static void test_no_empty_folders(void)
 	store_free(s);
 }
 
+/* Of a file that is given away, only what the put is of. */
+static void test_part_taken(void)
+{
+	struct store *s = open_store("part");
+	char *path = path_in(s, ".given");
+	struct store_put put = { .fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600), .len = 3 };
+	struct store_stat st;
+	struct err e;
+
+	CHECK(put.fd >= 0 && write(put.fd, "abcdef", 6) == 6);
+	CHECK_OK(put_as(s, "first", put, STORE_TAKE, &e), e);
+	CHECK_OK(store_stat(s, "first", any_time(), &st, &e), e);
+	CHECK_EQ(st.size, 3);
+	put.offset = 3;
+	CHECK_OK(put_as(s, "last", put, STORE_TAKE, &e), e);
+	CHECK_OK(store_stat(s, "last", any_time(), &st, &e), e);
+	CHECK_EQ(st.size, 3);
+	close(put.fd);
+	free(path);
+	store_free(s);
+}
+
 /* Stands where an object or a folder could be, and leads out: an object there is neither read nor taken for missing. */
 static void test_links(void)
 {
@@ -434,6 +456,7 @@ int main(void)
 	test_leftovers();
 	test_killed_put();
 	test_no_empty_folders();
+	test_part_taken();
 	test_links();
 	test_removed();
 	test_modes();

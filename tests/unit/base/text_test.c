@@ -65,6 +65,10 @@ static void test_clean(void)
 	check_clean("a\xc2\x9b"
 		    "2J\xc2\xa0",
 		    32, "a 2J\xc2\xa0"); /* U+009B is ESC [ to a terminal, U+00A0 a blank */
+	check_clean("a\xe2\x80\xae"
+		    "b\xe2\x81\xa6"
+		    "c\xe2\x82\xac",
+		    32, "a b c\xe2\x82\xac"); /* nothing turns the text around; a euro is a euro */
 	check_clean("a\xff\xc3\xa4\xc3", 32, "a?\xc3\xa4?");
 	check_clean("ab\xc3\xa4", 4, "ab"); /* no half of a character */
 	check_clean("ab\xc3\xa4", 5, "ab\xc3\xa4");

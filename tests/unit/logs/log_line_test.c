@@ -46,6 +46,7 @@ static void check_lines(void)
 		{ "ts=1 level=\"err\" msg=x", SEVERITY_ERROR, LOG_CLOCK_NONE, 0, NULL },
 		{ "error: no such file", SEVERITY_ERROR, LOG_CLOCK_NONE, 0, NULL },
 		{ "there was no error in it", SEVERITY_DEFAULT, LOG_CLOCK_NONE, 0, NULL },
+		{ "there was no error: all is well", SEVERITY_DEFAULT, LOG_CLOCK_NONE, 0, NULL },
 		{ "INFORMAL words", SEVERITY_DEFAULT, LOG_CLOCK_NONE, 0, NULL },
 		{ "Traceback (most recent call last):", SEVERITY_ERROR, LOG_CLOCK_NONE, 0, NULL },
 		{ "\x1b[31mERROR\x1b[0m red", SEVERITY_ERROR, LOG_CLOCK_NONE, 0, "ERROR red" },

@@ -52,6 +52,7 @@ static void test_loopback(void)
 	CHECK(!address_is_loopback("128.0.0.1"));
 	CHECK(!address_is_loopback("0.0.0.0"));
 	CHECK(!address_is_loopback("::"));
+	CHECK(!address_is_loopback("::ffff:10.0.0.1"));
 	CHECK(!address_is_loopback("127.0.0.1.example"));
 	CHECK(!address_is_loopback("localhost.example"));
 }
@@ -68,11 +69,34 @@ static void test_listener(void)
 	CHECK_EQ(address_check_listener("nonsense", true, true, &e), ERR_INVALID);
 }
 
+/* What goes there unencrypted must not leave the host. */
+static void test_url(void)
+{
+	static const char *const good[] = { "https://example.com", "http://127.0.0.1",
+					    "http://127.0.0.1:80/a@b", "http://localhost?q" };
+	static const char *const bad[] = { "http://example.com",
+					   "http://127.0.0.1@example.com",
+					   "http://127.0.0.1:1@example.com/",
+					   "http://localhost.example",
+					   "http://",
+					   "ftp://127.0.0.1",
+					   "127.0.0.1" };
+	struct err e = { 0 };
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		CHECK_OK(address_check_url(good[i], "server", &e), e);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		CHECK_EQ(address_check_url(bad[i], "server", &e), ERR_INVALID);
+		CHECK(strstr(e.msg, "server '"));
+	}
+}
+
 int main(void)
 {
 	test_split();
 	test_split_refuses();
 	test_loopback();
 	test_listener();
+	test_url();
 	return 0;
 }

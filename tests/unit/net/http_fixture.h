@@ -26,7 +26,7 @@ void fixture_wait(struct fixture *f, const bool *flag);
 /* One client's call, in a worker. */
 struct job {
 	struct http_call call;
-	char url[160];
+	char url[512];
 	int rc, status;
 	struct buf answer;
 	struct err e;

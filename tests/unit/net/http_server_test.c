@@ -202,6 +202,22 @@ static void test_long_query(struct state *s)
 	buf_release(&reply);
 }
 
+static void test_keys_of_query(struct state *s)
+{
+	struct buf path = BUF_INIT;
+	struct job j = { 0 };
+
+	buf_add_str(&path, "/hello?who=x&");
+	for (int i = 1; i < LIMIT_HTTP_QUERY_KEYS; i++)
+		buf_add_str(&path, "&k");
+	CHECK_EQ(job_run(&s->f, &j, "GET", buf_str(&path)), 200);
+	buf_add_str(&path, "&k");
+	CHECK_EQ(job_run(&s->f, &j, "GET", buf_str(&path)), 414);
+	CHECK(strstr(buf_str(&j.answer), "more than 64 keys in the query"));
+	job_end(&j);
+	buf_release(&path);
+}
+
 static void test_post(struct state *s)
 {
 	struct job j = { 0 };
@@ -670,6 +686,7 @@ int main(void)
 	test_get(&s);
 	test_errors(&s);
 	test_long_query(&s);
+	test_keys_of_query(&s);
 	test_post(&s);
 	test_chunked_post(&s);
 	test_parallel(&s);

@@ -44,6 +44,7 @@ static void test_window(void)
 		{ PROFILER_LEAD_NS, 0 }, /* too late to sleep */
 		{ 0, 0 },
 		{ -NS_PER_S, 0 }, /* half over */
+		{ -300, 0 }, /* its end is within a millisecond */
 		{ 3600 * NS_PER_S, NOW + PROFILER_MAX_SLEEP_NS },
 	};
 

@@ -111,6 +111,12 @@ static void test_async(void)
 		BEGIN_PLANE "net #1099511627777: get 0-0.003 {category=\"net\"} put 0.001-0.004 "
 			    "{category=\"net\"} "
 			    "step 0.002-0.002 {category=\"net\"}\n");
+	check_chrome(FILE_OF("{\"ph\":\"b\",\"cat\":\"disk\",\"id\":1,\"name\":\"read\"," AT "1},"
+			     "{\"ph\":\"b\",\"cat\":\"net\",\"id\":1,\"name\":\"get\"," AT "2},"
+			     "{\"ph\":\"e\",\"cat\":\"disk\",\"id\":1,\"name\":\"read\"," AT "4},"
+			     "{\"ph\":\"e\",\"cat\":\"net\",\"id\":1,\"name\":\"get\"," AT "6}"),
+		     BEGIN_PLANE "disk #1099511627777: read 0-0.003 {category=\"disk\"}\n"
+				 "net #1099511627779: get 0.001-0.005 {category=\"net\"}\n");
 }
 
 /* A flow begins in the event around it and ends in the next one, or with "bp" in the one around it. */

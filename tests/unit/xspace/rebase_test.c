@@ -219,6 +219,7 @@ static void add_line(struct xs_builder *b, int64_t ns)
 	xs_event(b, "before", -10000, 5000);
 	xs_event(b, "up to the begin", -5000, 5000);
 	xs_event(b, "into", -2000, 5000);
+	xs_event(b, "up to", -2000, 2000);
 	xs_event(b, "first", 0, 0);
 	xs_event(b, "inside", 1000, 1000);
 	xs_event(b, "around", -5000, 50000);

@@ -1,7 +1,7 @@
 # samples.c: random XSpaces, and protobuf-c as the second opinion on every one of them.
 unit_test(xspace/tvx_test PURE USES xspace)
 unit_test(xspace/tvx_threads_test USES xspace)
-foreach(name wire_test build_test read_test check_test rebase_test merge_test summary_test kineto_test entries_test causality_test collectives_test)
+foreach(name wire_test build_test read_test check_test rebase_test merge_test summary_test kineto_test entries_test exits_test causality_test collectives_test)
 	unit_test(xspace/${name} PURE USES xspace proto SRC ${CMAKE_CURRENT_LIST_DIR}/samples.c)
 endforeach()
 fuzz_test(xspace USES xspace)

@@ -299,7 +299,8 @@ static void check_details(const struct tvx *x, const struct xs_source *in, uint3
 
 static void check_totals(const struct tvx *x, uint32_t track, const struct truth *t)
 {
-	uint64_t count[NAMES] = { 0 }, sum[NAMES] = { 0 };
+	uint64_t count[NAMES] = { 0 }, sum[NAMES] = { 0 }, least[NAMES], most[NAMES] = { 0 };
+	int64_t first[NAMES], last[NAMES];
 	const struct tvx_track *tracks;
 	const struct tvx_total *totals;
 	size_t len;
@@ -307,8 +308,16 @@ static void check_totals(const struct tvx *x, uint32_t track, const struct truth
 	tvx_tracks(x, &tracks);
 	tvx_totals(x, &totals);
 	for (size_t i = 0; i < t->n; i++) {
-		count[t->ev[i].name]++;
-		sum[t->ev[i].name] += (uint64_t)t->ev[i].length;
+		unsigned int name = t->ev[i].name;
+		uint64_t length = (uint64_t)t->ev[i].length;
+		bool is_first = !count[name]++;
+
+		sum[name] += length;
+		least[name] = is_first || length < least[name] ? length : least[name];
+		most[name] = length > most[name] ? length : most[name];
+		first[name] = is_first || t->ev[i].start < first[name] ? t->ev[i].start
+								       : first[name];
+		last[name] = is_first || t->ev[i].start > last[name] ? t->ev[i].start : last[name];
 	}
 	for (uint32_t i = 0; i < tracks[track].n_totals; i++) {
 		const struct tvx_total *total = &totals[tracks[track].total0 + i];
@@ -318,6 +327,10 @@ static void check_totals(const struct tvx *x, uint32_t track, const struct truth
 		CHECK_EQ(total->track, track);
 		CHECK_EQ(total->count, count[name]);
 		CHECK_EQ(total->total_ps, sum[name]);
+		CHECK_EQ(total->min_ps, least[name]);
+		CHECK_EQ(total->max_ps, most[name]);
+		CHECK_EQ(total->first_ps, first[name] + LINE_PS);
+		CHECK_EQ(total->last_ps, last[name] + LINE_PS);
 		count[name] = 0;
 	}
 	for (int i = 0; i < NAMES; i++)
