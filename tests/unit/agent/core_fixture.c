@@ -101,6 +101,7 @@ static void now_gather(struct tracer *t, struct tracer_run *run)
 	struct xs_builder *b = xs_builder_new();
 
 	fake_counts.gathered++;
+	fake_counts.t0_raw_ns = run->t0_raw_ns;
 	fake_counts.t1_raw_ns = run->t1_raw_ns;
 	fake_counts.level = tracer_run_setting(run, t->ops, "level");
 	fake_counts.loud = tracer_run_setting(run, t->ops, "loud") != 0;

@@ -44,7 +44,7 @@ extern const struct tracer_ops fake_many_ops; /* "many": three parts of 30 kB, w
 
 struct fake_counts {
 	int armed, stopped, gathered, cancelled;
-	int64_t t1_raw_ns; /* of the last gather() of "now" */
+	int64_t t0_raw_ns, t1_raw_ns; /* of the last gather() of "now" */
 	int64_t level; /* settings of that run */
 	bool loud;
 };

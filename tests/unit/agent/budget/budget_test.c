@@ -19,7 +19,7 @@ static struct fake {
 	int64_t cpu_ns, at_mono_ns;
 } fakes[FAKES];
 
-static struct budget_usage process;
+static struct budget_usage process, others;
 
 static int64_t fake_cpu_ns(const struct tracer *t)
 {
@@ -34,6 +34,12 @@ static int64_t fake_cpu_ns(const struct tracer *t)
 static struct budget_usage usage(void)
 {
 	return process;
+}
+
+static struct budget_usage usage_of_others(void *arg)
+{
+	(void)arg;
+	return others;
 }
 
 static bool limit(struct tracer *t, unsigned int step)
@@ -71,10 +77,12 @@ static struct budget *up(struct loop *l, double max_percent, uint64_t max_bytes)
 					  .max_step = 3,
 					  .at_mono_ns = now_mono_ns() };
 	process = (struct budget_usage){ .resident_bytes = 20 * MIB };
+	others = (struct budget_usage){ 0 };
 	b = budget_new(&(struct budget_conf){ .loop = l,
 					      .max_cpu_percent = max_percent,
 					      .max_rss_bytes = max_bytes,
 					      .usage = usage,
+					      .others = usage_of_others,
 					      .tracer_cpu_ns = fake_cpu_ns });
 	budget_watch(b, set);
 	return b;
@@ -139,6 +147,19 @@ static void without_a_step_left_it_goes_on(struct loop *l)
 	budget_free(b);
 }
 
+static void where_one_can_do_no_less_the_next_one_steps_down(struct loop *l)
+{
+	struct budget *b = up(l, 1, 0);
+
+	fakes[DEAR].percent = 2;
+	fakes[DEAR].max_step = 1;
+	fakes[CHEAP].percent = 0.8;
+	run_seconds(l, 300);
+	CHECK_EQ(fakes[DEAR].step, 1);
+	CHECK_EQ(fakes[CHEAP].step, 3);
+	budget_free(b);
+}
+
 static void memory_halves_the_rings(struct loop *l)
 {
 	struct budget *b = up(l, 0, 64 * MIB);
@@ -157,6 +178,9 @@ static void memory_halves_the_rings(struct loop *l)
 	run_seconds(l, 300);
 	CHECK_EQ(*halvings, 0);
 	CHECK_STR(budget_sentence(b), "");
+	others.resident_bytes = 50 * MIB; /* of the agent's other processes */
+	run_seconds(l, 15);
+	CHECK_EQ(*halvings, 1);
 	budget_free(b);
 }
 
@@ -168,6 +192,7 @@ int main(void)
 	CHECK_OK(loop_new(&l, 1, &e), e);
 	the_dearest_steps_down_and_up(l);
 	without_a_step_left_it_goes_on(l);
+	where_one_can_do_no_less_the_next_one_steps_down(l);
 	memory_halves_the_rings(l);
 	loop_free(l);
 	return 0;

@@ -259,6 +259,11 @@ static void test_times_of_steps_are_session_times(void)
 	/* those of another process do not count: it repeats the first one's, or has another job */
 	mark_step_of(&g, 8, raw_of_session(&g.r, req.t0_ns + 2 * NS_PER_S), 70);
 	mark_step(&g, raw_of_session(&g.r, req.t0_ns + window_ns - NS_PER_MS), 2);
+	/* tracers gather what the bound says that the window may reach to, on both sides */
+	CHECK(fake_counts.t0_raw_ns <
+	      clock_model_raw_of_session(capture_clock(c), req.t0_ns) - 1000);
+	CHECK(fake_counts.t1_raw_ns >
+	      clock_model_raw_of_session(capture_clock(c), req.t0_ns + window_ns) + 1000);
 	CHECK(capture_steps(c, &steps));
 	CHECK_EQ(steps.first, 1);
 	CHECK_EQ(steps.last, 1);

@@ -112,6 +112,58 @@ static const struct capture_report *report_of(const struct capture *c, const cha
 	return NULL;
 }
 
+/* Parts take space of the spool, and no more than there is. */
+static void greedy_gather(struct tracer *t, struct tracer_run *run)
+{
+	CHECK(!run->reserve_bytes(run, (1 << 20) + 1));
+	CHECK(run->reserve_bytes(run, 1 << 19));
+	CHECK(!run->reserve_bytes(run, (1 << 19) + 1));
+	fake_now_ops.gather(t, run);
+}
+
+static void test_parts_fill_the_spool(void)
+{
+	static const struct tracer_ops *const one[] = { &fake_now_ops, NULL };
+	struct tracer_ops greedy = fake_now_ops;
+	struct seen seen = { 0 };
+	struct fixture f;
+	struct capture_request req;
+	struct capture *c;
+	struct err e;
+
+	greedy.gather = greedy_gather;
+	fixture_up(&f, one, 1 << 20);
+	f.tracers[0]->ops = &greedy;
+	req = request(&f, &seen);
+	CHECK_OK(capture_start(f.captures, &req, &c, &e), e);
+	fixture_until(&f, is_over, &seen);
+	CHECK_EQ(spool_available(f.spool), (1 << 20) - (int64_t)capture_bytes(c));
+	fixture_down(&f);
+}
+
+/* Asked for late, a tracer still has a moment to gather in. */
+static void test_asked_late(void)
+{
+	static const struct tracer_ops *const slow[] = { &fake_slow_ops, NULL };
+	struct seen seen = { 0 };
+	struct fixture f;
+	struct capture_request req;
+	struct capture *c;
+	int64_t began_ns;
+	struct err e;
+
+	fixture_up(&f, slow, 1 << 20);
+	req = request(&f, &seen);
+	req.t0_ns -= 2 * NS_PER_S;
+	req.give_up_ns = req.t0_ns + req.duration_ns;
+	began_ns = now_mono_ns();
+	CHECK_OK(capture_start(f.captures, &req, &c, &e), e);
+	fixture_until(&f, is_over, &seen);
+	CHECK(now_mono_ns() - began_ns >= 100 * NS_PER_MS);
+	CHECK(now_mono_ns() - began_ns < NS_PER_S);
+	fixture_down(&f);
+}
+
 static void test_whole_life(void)
 {
 	struct seen seen = { 0 };
@@ -614,6 +666,8 @@ static void test_removed_spool(void)
 int main(void)
 {
 	test_whole_life();
+	test_parts_fill_the_spool();
+	test_asked_late();
 	test_bad_tracers();
 	test_given_up();
 	test_named_tracers();

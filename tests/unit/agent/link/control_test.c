@@ -564,6 +564,32 @@ static void test_link_breaks(void)
 	rig_down(&g);
 }
 
+/* Nor is it forgotten that a capture failed meanwhile. */
+static void test_failure_waits_for_link(void)
+{
+	struct rig g;
+	char *path;
+	int links;
+
+	rig_up(&g, good_fakes);
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, NS_PER_S, NS_PER_MS, "now");
+	until(&g, &g.agg.armed, 1);
+	path = xasprintf("%s/%s", g.f.spool_dir, SESSION);
+	CHECK(!rmdir(path)); /* so there is no place for its file */
+	links = g.agg.links;
+	g.agg.refuse_links = RPC_UNAVAILABLE;
+	rpc_finish(g.agg.control, RPC_UNAVAILABLE, "gone");
+	until(&g, &g.agg.links, links + 4);
+	run_for(g.f.loop, 3 * NS_PER_S);
+	CHECK_EQ(g.agg.results, 0);
+	g.agg.refuse_links = RPC_OK;
+	until(&g, &g.agg.results, 1);
+	CHECK(!g.agg.has_file && *g.agg.reason && *g.agg.detail);
+	free(path);
+	rig_down(&g);
+}
+
 /* Arming a session whose file is there offers the file. */
 static void test_armed_again(void)
 {
@@ -979,6 +1005,7 @@ int main(void)
 	test_small_upload_for_grants();
 	test_grant_of_no_use();
 	test_link_breaks();
+	test_failure_waits_for_link();
 	test_armed_again();
 	test_next_agent();
 	test_several_files(false);

@@ -56,6 +56,8 @@ static void test_v4(void)
 	CHECK_EQ(check(PEER), 0);
 	write_line("tcp", local, remote, "01", geteuid() + 4242, "99");
 	CHECK_EQ(check(PEER), ERR_DENIED);
+	write_line("tcp", local, remote, "08", geteuid(), "99"); /* its other end has closed */
+	CHECK_EQ(check(PEER), ERR_DENIED);
 	/* Closed by its process: the kernel lists root as the owner. */
 	write_line("tcp", local, remote, "04", 0, "0");
 	CHECK_EQ(check(PEER), ERR_DENIED);

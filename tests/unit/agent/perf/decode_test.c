@@ -93,6 +93,10 @@ static void news_have_their_time_at_the_end(void)
 	CHECK(rec.exec);
 	CHECK_EQ(rec.tid, 12);
 	CHECK_STR(rec.text, "worker");
+	buf_reset(&b);
+	perf_comm(&b, 6, 10, 12, "renamed", false);
+	rec = only(&b);
+	CHECK(rec.kind == PERF_KIND_COMM && !rec.exec);
 
 	buf_reset(&b);
 	perf_task(&b, PERF_RECORD_FORK, 7, 20, 10, 20, 12);

@@ -85,8 +85,44 @@ static void threads_leave_the_list_when_they_are_forgotten(void)
 	threads_free(ts);
 }
 
+static void check_names(const struct threads *ts, const char *first, const char *second)
+{
+	size_t n;
+	struct thread_question *v = threads_list(ts, 0, &n);
+
+	CHECK_EQ(n, 2);
+	threads_sort(v, n);
+	CHECK_STR(v[0].comm, first);
+	CHECK_STR(v[1].comm, second);
+	free(v);
+}
+
+/* A thread has its parent's name until it is given one. */
+static void names_are_handed_on(void)
+{
+	const struct perf_record fork = {
+		.kind = PERF_KIND_FORK, .pid = PID, .tid = 12, .ptid = 11
+	};
+	struct perf_record comm = {
+		.kind = PERF_KIND_COMM, .pid = PID, .tid = 11, .text = "trainer"
+	};
+	struct threads *ts = threads_new();
+
+	threads_apply(ts, &comm);
+	threads_apply(ts, &fork);
+	note(ts, 11, 10);
+	note(ts, 12, 20);
+	check_names(ts, "trainer", "trainer");
+	comm.tid = 12;
+	comm.text = "work\x1b";
+	threads_apply(ts, &comm);
+	check_names(ts, "trainer", "work ");
+	threads_free(ts);
+}
+
 int main(void)
 {
+	names_are_handed_on();
 	only_threads_that_ran_are_listed();
 	late_records_leave_no_thread_out();
 	threads_leave_the_list_when_they_are_forgotten();
