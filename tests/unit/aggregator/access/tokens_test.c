@@ -9,6 +9,7 @@
 #include "aggregator/access/verbs.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/file.h"
 #include "tests/lib/check.h"
 #include "tests/lib/temp_dir.h"
 
@@ -205,8 +206,40 @@ static void test_decisions(void)
 	spaces_release(&both);
 }
 
+/* Who can change the file is an admin; who can read it is told apart from all others. */
+static void test_modes(void)
+{
+	static const struct {
+		mode_t mode;
+		int rc;
+	} rows[] = { { 0600, 0 },	   { 0640, 0 },		 { 0660, ERR_DENIED },
+		     { 0644, ERR_DENIED }, { 0602, ERR_DENIED }, { 0601, ERR_DENIED } };
+	char *path = xasprintf("%s/tokens", temp_dir());
+	struct tokens t;
+	struct err e;
+
+	CHECK_OK(file_replace(path, 0600, "ann viewer " A64 "\n", strlen("ann viewer " A64 "\n"),
+			      &e),
+		 e);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		CHECK(!chmod(path, rows[i].mode));
+		CHECK_EQ(tokens_load(&t, path, &e), rows[i].rc);
+		if (rows[i].rc) {
+			CHECK(strstr(e.msg, "chmod o=,g-w"));
+			continue;
+		}
+		CHECK(tokens_find(&t, A64) && !tokens_find(&t, B64));
+		CHECK(!chmod(path, 0660)); /* a change that makes it wrong: what is known stays */
+		CHECK_EQ(tokens_reload(&t, &e), ERR_DENIED);
+		CHECK(tokens_find(&t, A64));
+		tokens_release(&t);
+	}
+	free(path);
+}
+
 int main(void)
 {
+	test_modes();
 	test_spaces();
 	test_odd_spaces();
 	test_grants_add_up();

@@ -256,6 +256,49 @@ static void test_dead_before_armed(void)
 	fleet_stop(&f);
 }
 
+/* The next agent of a host has nothing of what was asked of the one before it: that one is not waited for. */
+static void test_next_agent(void)
+{
+	struct fake a = { 0 }, next = { 0 };
+	struct capture *c;
+	struct fleet f;
+
+	fleet_start(&f, 0, 0);
+	f.agg.patience.lost_ns = 60 * NS_PER_S;
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, a.arms);
+	fake_armed(&a);
+	WAIT(&f, c->state == CAP_UPLOADING);
+	fake_hang_up(&a);
+	fake_dial(&next, &f, "a", a.instance + 2);
+	fake_hello(&next, NULL, NULL);
+	WAIT(&f, capture_host_has_ended(host_at(c, 0)));
+	check_host(c, 0, HOST_FAILED, "lost");
+	CHECK_STR(host_at(c, 0)->detail, "the agent was restarted");
+	CHECK_EQ(next.arms, 0);
+	fleet_stop(&f);
+}
+
+/* A file that only its agent knows of is none. */
+static void test_file_is_not_there(void)
+{
+	struct fake a = { 0 };
+	struct capture *c;
+	struct fleet f;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, a.arms);
+	fake_armed(&a);
+	fake_result(&a, true, "", "");
+	fleet_wait_over(&f, c->session);
+	check_host(c, 0, HOST_FAILED, "upload");
+	CHECK(strstr(host_at(c, 0)->detail, "nothing has arrived"));
+	fleet_stop(&f);
+}
+
 static void test_open_ended_and_stop(void)
 {
 	const struct capture_request req = { .duration_ns = LIMIT_DURATION_NS,
@@ -606,6 +649,8 @@ int main(void)
 	test_uncalibrated();
 	test_all_dead();
 	test_dead_before_armed();
+	test_next_agent();
+	test_file_is_not_there();
 	test_open_ended_and_stop();
 	test_stop_before_armed();
 	test_cancel();

@@ -73,6 +73,33 @@ static void test_bounds(void)
 	fleet_stop(&f);
 }
 
+/* A caller who is answered by an instant at the latest is: the grace is shorter, but never too short for a file. */
+static void test_caller(void)
+{
+	const struct {
+		int64_t within_ns, grace_ns;
+	} rows[] = { { 5 * NS_PER_S, 4 * NS_PER_S }, { NS_PER_S, NS_PER_S } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct capture_request req = { .duration_ns = NS_PER_S, .origin = "test" };
+		struct fake a = { 0 };
+		struct capture *c;
+		struct fleet f;
+		struct err e = { 0 };
+
+		fleet_start(&f, 0, 60 * NS_PER_S);
+		fake_connect(&a, &f, "a");
+		req.commit_by_ns = session_clock_now(&f.agg.clock) + rows[i].within_ns;
+		CHECK_OK(capture_begin(f.agg.captures, &req, &c, &e), e);
+		CHECK(c->grace_ns <= rows[i].grace_ns && c->grace_ns > rows[i].grace_ns - NS_PER_S);
+		CHECK_EQ(c->last_ns, c->deadline_ns);
+		CHECK(c->last_ns == req.commit_by_ns || i);
+		fleet_wait_over(&f, c->session);
+		CHECK(session_clock_now(&f.agg.clock) < c->last_ns + NS_PER_S);
+		fleet_stop(&f);
+	}
+}
+
 /* A window that is stopped has the grace of its shorter length, and so do its agents. */
 static void test_stop(void)
 {
@@ -122,6 +149,26 @@ static void test_progress(void)
 	fake_result(&a, true, "", "");
 	fleet_wait_over(&f, c->session);
 	CHECK_STR(fleet_result(c, 0).state, "complete");
+	fleet_stop(&f);
+}
+
+/* One that said so, and says nothing more, is not waited for either: the grace is over. */
+static void test_silence(void)
+{
+	struct fleet f;
+	struct fake a = { 0 };
+	struct capture *c;
+
+	fleet_start(&f, 0, GRACE_NS);
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, a.arms);
+	fake_armed(&a);
+	WAIT(&f, session_clock_now(&f.agg.clock) > end_ns(c) + GRACE_NS / 4);
+	fake_progress(&a, "gathering", 0);
+	fleet_wait_over(&f, c->session);
+	CHECK_STR(fleet_result(c, 0).reason, "timeout");
+	CHECK(session_clock_now(&f.agg.clock) < end_ns(c) + 2 * GRACE_NS);
 	fleet_stop(&f);
 }
 
@@ -214,8 +261,10 @@ int main(void)
 {
 	test_length();
 	test_bounds();
+	test_caller();
 	test_stop();
 	test_progress();
+	test_silence();
 	test_arming();
 	test_behind(false);
 	test_behind(true);

@@ -409,6 +409,46 @@ static void test_fits_before(void)
 	fleet_stop(&f);
 }
 
+/* Who wants a later begin is not answered with an earlier window. */
+static void test_later_begin(void)
+{
+	struct capture_request late = { .duration_ns = WINDOW_NS };
+	struct capture *first, *second, *same;
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct err e = { 0 };
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	late.not_before_ns = session_clock_now(&f.agg.clock) + 60 * NS_PER_S;
+	CHECK_OK(capture_begin(f.agg.captures, &late, &first, &e), e);
+	CHECK_OK(capture_begin(f.agg.captures, &late, &same, &e), e);
+	late.not_before_ns += 60 * NS_PER_S;
+	CHECK_OK(capture_begin(f.agg.captures, &late, &second, &e), e);
+	CHECK(same == first && second != first);
+	fleet_stop(&f);
+}
+
+/* A window that is over does not free the profilers: they are still gathering. */
+static void test_still_gathering(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .has_profiler = true };
+	struct capture *first, *second;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	first = begin(&f, NULL, WINDOW_NS);
+	WAIT(&f, first->state >= CAP_UPLOADING);
+	CHECK(fleet_host_is(first, 0, "armed"));
+	second = begin(&f, NULL, WINDOW_NS);
+	CHECK(second != first && second->state == CAP_QUEUED);
+	snprintf(a.session, sizeof(a.session), "%s", first->session);
+	fake_progress(&a, "uploading", 100);
+	WAIT(&f, second->state >= CAP_RUNNING);
+	fleet_stop(&f);
+}
+
 /* Two that wait, as their ledgers say; their hosts come back, and they take their turns. */
 static void test_restart(void)
 {
@@ -512,6 +552,8 @@ int main(void)
 	test_hosts_gone();
 	test_patience();
 	test_fits_before();
+	test_later_begin();
+	test_still_gathering();
 	test_restart();
 	test_steps();
 	return 0;

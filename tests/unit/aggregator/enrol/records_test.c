@@ -94,6 +94,8 @@ static void test_useless_make_room(void)
 	CHECK_EQ(make_token(r, NOW_S + 10, 1, NOW_S, used), 0);
 	CHECK_EQ(make_token(r, NOW_S + 1, 1, NOW_S, ended), 0);
 	CHECK_OK(records_use_token(r, used, "host-a", NOW_S, &e), e);
+	CHECK_EQ(records_use_token(r, used, "host-b", NOW_S, &e), ERR_DENIED);
+	CHECK_STR(e.msg, "this join token is used up");
 	for (int i = 3; i < RECORDS_TOKENS_MOST; i++)
 		CHECK_EQ(make_token(r, NOW_S + 10, 1, NOW_S, NULL), 0);
 	CHECK_EQ(make_token(r, NOW_S + 10, 1, NOW_S + 2, NULL), 0);

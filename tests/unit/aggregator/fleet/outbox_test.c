@@ -42,6 +42,12 @@ static void test_in_order(void)
 	send_stops(hb, 1);
 	CHECK(!is_waiting(hb));
 	WAIT(&f, b.stops == 2);
+	/* in a turn that has sent nothing yet, others still wait: the new message goes behind them */
+	send_stops(ha, MANY);
+	ha->outbox.outbox->turn_ns = -1;
+	send_stops(hb, 1);
+	CHECK(is_waiting(hb));
+	WAIT(&f, a.stops == 2 * MANY && b.stops == 3);
 	fleet_stop(&f);
 }
 

@@ -184,6 +184,62 @@ static void test_pods(void)
 	registry_free(r);
 }
 
+/* What a caller who may see these namespaces finds, as "a b: spaces"; or the error's sentence. */
+static const char *found_within(const struct pods *pods, struct registry *r, const char *selector,
+				const char *namespaces)
+{
+	static char text[600];
+	struct pods_selection s;
+	struct spaces within;
+	struct err e = { 0 };
+
+	CHECK_OK(spaces_parse(&within, namespaces, &e), e);
+	text[0] = '\0';
+	if (pods_select(pods, r, selector, &within, &s, &e)) {
+		snprintf(text, sizeof(text), "%s", e.msg);
+	} else {
+		for (size_t i = 0; i < s.n_hosts; i++)
+			snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s",
+				 i ? " " : "", s.hosts[i]->name);
+		for (size_t i = 0; i < s.spaces.n; i++)
+			snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s",
+				 i ? "," : ": ", s.spaces.names[i]);
+		pods_selection_release(&s);
+	}
+	spaces_release(&within);
+	return text;
+}
+
+/* A caller of some namespaces finds what is in them, and does not learn that there is more. */
+static void test_within(void)
+{
+	struct registry *r = registry_new(NULL);
+	struct pods *pods = new_pods(r);
+
+	registry_add(r, "n1");
+	registry_add(r, "n2");
+	host_add_label(registry_add(r, "bare"), "namespace", "lab");
+	host_add_label(registry_add(r, "other"), "namespace", "shop");
+	registry_add(r, "shared");
+	pods->state = PODS_WATCHING;
+	pods->was_listed = true;
+	add_pod(pods, "a0", "n1", "train", 0, "Running"); /* of the namespace jobs */
+
+	CHECK_STR(found_within(pods, r, "all", "*"), "bare n1 n2 other shared");
+	CHECK_STR(found_within(pods, r, "all", "jobs"), "n1: jobs");
+	CHECK_STR(found_within(pods, r, "all", "lab"), "bare: lab");
+	CHECK_STR(found_within(pods, r, "all", "jobs,lab"), "bare n1: jobs,lab");
+	CHECK_STR(found_within(pods, r, "n1,bare", "jobs,lab"), "bare n1: jobs,lab");
+	CHECK_STR(found_within(pods, r, "job=train", "jobs"), "n1: jobs");
+	CHECK_STR(found_within(pods, r, "job=train", "lab"),
+		  "no host and no pod matches 'job=train'");
+	CHECK_STR(found_within(pods, r, "other", "lab"), "no host matches 'other'");
+	CHECK_STR(found_within(pods, r, "none", "lab"), "no host matches 'none'");
+	CHECK_STR(found_within(pods, r, "shared", "lab"), "no host matches 'shared'");
+	pods_free(pods);
+	registry_free(r);
+}
+
 /* Patterns and terms that would stop the loop are refused; names in any number are not. */
 static void test_work(void)
 {
@@ -222,6 +278,7 @@ int main(void)
 {
 	test_hosts();
 	test_pods();
+	test_within();
 	test_work();
 	return 0;
 }

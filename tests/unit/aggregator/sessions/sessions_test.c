@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/mem.h"
 #include "base/now.h"
 #include "proto/names.h"
 #include "storage/store.h"
@@ -61,6 +62,63 @@ static void make(struct store *s, char name[SESSION_NAME_BYTES], int64_t t0_ns, 
 	if (steps > 1)
 		CHECK_OK(ledger_carry_out(s, record, n, &e), e);
 	json_decref(record);
+}
+
+/* ---- a session that comes as a whole ---- */
+
+struct whole {
+	struct store *store;
+	const char *session;
+	size_t n_good; /* files that can be put */
+};
+
+static int put_files(void *arg, struct err *e)
+{
+	static const char *const hosts[] = { "a", "b", "c" };
+	const struct whole *w = arg;
+	char key[SESSION_KEY_BYTES];
+
+	CHECK(count(w->store)); /* a crash would leave a record of what is to be removed */
+	for (size_t i = 0; i < ARRAY_SIZE(hosts); i++) {
+		if (i == w->n_good)
+			return err_set(e, ERR_FULL, "no space");
+		session_file_key(w->session, "r", hosts[i], key);
+		store_put_text(w->store, key, "x");
+	}
+	return 0;
+}
+
+/* All of it is there, or nothing. */
+static void test_whole(void)
+{
+	for (size_t n_good = 0; n_good <= 3; n_good++) {
+		char name[SESSION_NAME_BYTES];
+		struct store *s = store_open_faulty();
+		struct whole files = { s, name, n_good };
+		struct session_whole w = { .nonce = "n", .put_files = put_files, .arg = &files };
+		struct err e = { 0 };
+		json_t *doc = NULL;
+		bool begun = false;
+		int rc;
+
+		name_make_session(now_real_ns(), name);
+		w.manifest = json_pack("{s:s, s:s, s:I, s:I, s:[], s:i}", "session", name, "run",
+				       "r", "t0_ns", (json_int_t)now_real_ns(), "bytes",
+				       (json_int_t)3, "hosts", "complete", 3);
+		rc = session_put_whole(s, &w, &begun, &e);
+		CHECK(begun);
+		CHECK_EQ(rc, n_good == 3 ? 0 : ERR_FULL);
+		if (rc) {
+			CHECK_EQ(count(s), 0);
+			CHECK_EQ(session_load_manifest(s, name, &doc, &e), ERR_NOT_FOUND);
+		} else {
+			CHECK_OK(session_load_manifest(s, name, &doc, &e), e);
+			CHECK_EQ(json_integer_value(json_object_get(doc, "complete")), 3);
+		}
+		json_decref(doc);
+		json_decref(w.manifest);
+		store_free(s);
+	}
 }
 
 /* The names in a list, as "1 0 2", by their place in `names`. */
@@ -313,6 +371,7 @@ int main(void)
 	test_delete();
 	test_failures();
 	test_late();
+	test_whole();
 	test_tidy();
 	test_pins_are_of_sessions();
 	return 0;

@@ -238,6 +238,8 @@ static void test_queued(void)
 	fake_connect(&a, &f, "host-a");
 	CHECK_OK(capture_begin(f.agg.captures, &req, &c, &e), e);
 	WAIT(&f, fleet_host_is(c, 0, "armed"));
+	start(&f, &one, "R", 10, 1200 * NS_PER_MS); /* no time to wait in */
+	check_error(&f, &one, "would have to wait for capture");
 	start(&f, &one, "S", 10, 5100 * NS_PER_MS);
 	check_error(&f, &one, "for capture"); /* it waited without success, or not at all */
 	start(&f, &one, "T", 10, 20 * NS_PER_S);
@@ -358,7 +360,9 @@ static void test_terminate_foreign_peer(void)
 		CHECK_OK(rpc_channel_new(&f.channel, other, &opts, &e), e);
 		terminate(&f, "S");
 		terminate(&f, a.session);
+		run_for(f.loop, NS_PER_S); /* a Stop would be on its way */
 		CHECK_EQ(a.stops, 0);
+		CHECK_EQ(capture_find(f.agg.captures, a.session)->duration_ns, 3600 * NS_PER_S);
 		rpc_channel_free(f.channel);
 		virtual_foreign_rpc_free(other);
 		f.channel = own;
