@@ -15,7 +15,7 @@ files=("$@")
 for file in "${files[@]}"; do [ -e "$file" ] || { echo "tests/quick.sh: there is no file $file" >&2; exit 2; }; done
 
 export TUTTI_PYTHON=$PWD/.venv/bin/python
-log=build/plain.log report=$PWD/build/quick.xml
+log=build/plain-build.log report=$PWD/build/quick.xml
 mkdir -p build
 built() {
 	"$@" >>"$log" 2>&1 && return

@@ -44,7 +44,7 @@ timed() {
 
 # compile PRESET
 compile() {
-	local log=build/$1.log targets=()
+	local log=build/$1-build.log targets=()
 	[ "$1" != release ] || targets=(--target tutti-aggregator tutti-agent tutti burst) # its tests run no others
 	cmake --preset "$1" >"$log" 2>&1 && cmake --build --preset "$1" "${targets[@]}" >>"$log" 2>&1
 }
@@ -55,7 +55,7 @@ build() {
 	[ -z "$ahead" ] || wait "$ahead"
 	ahead=
 	timed "build of $preset" compile "$preset" && return
-	tail -n 60 "build/$preset.log"
+	tail -n 60 "build/$preset-build.log"
 	failed+=("build of $preset: see above")
 	return 1
 }
