@@ -4,6 +4,8 @@
 set(test_suppressions "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/lsan.supp"
 	"TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/tsan.supp")
 
+set(own_processes ${CMAKE_SOURCE_DIR}/tests/lib/own_processes.sh)
+
 # test_entry(program name source entry prototype): `source` defines the function `entry` as "int entry prototype"; in the program it has
 # a name of its own, and is the test `name`.
 function(test_entry program name source entry prototype)
@@ -95,12 +97,13 @@ function(unit_program out path is_virtual)
 	set(${out} ${program} PARENT_SCOPE)
 endfunction()
 
-# unit_test(folder/name [VIRTUAL|PURE] USES layers... [SRC extra files] [ARGS arguments] [ALONE] [WRAP symbols]): tests/unit/${path}.c, test
+# unit_test(folder/name [VIRTUAL|PURE] USES layers... [SRC extra files] [ARGS arguments] [ALONE] [WRAP symbols] [OWN_PROCESSES]): tests/unit/${path}.c, test
 # "unit/${path}", in the program of its room: agent, agent_tracer, aggregator, or its first folder. VIRTUAL: in virtual time
 # (tests/lib/virtual_time.h). PURE: no threads, so ThreadSanitizer has nothing to find. ALONE: a program of its own, because the test
-# defines functions of the product; so has one with WRAP, to which the linker gives these functions.
+# defines functions of the product; so has one with WRAP, to which the linker gives these functions. OWN_PROCESSES: the test looks at all programs of the
+# machine; it sees its own alone.
 function(unit_test path)
-	cmake_parse_arguments(T "VIRTUAL;PURE;ALONE" "" "SRC;USES;PKG;ARGS;WRAP" ${ARGN})
+	cmake_parse_arguments(T "VIRTUAL;PURE;ALONE;OWN_PROCESSES" "" "SRC;USES;PKG;ARGS;WRAP" ${ARGN})
 	if(T_PURE AND TUTTI_SANITIZE STREQUAL thread)
 		return()
 	endif()
@@ -117,7 +120,11 @@ function(unit_test path)
 	foreach(symbol ${T_WRAP})
 		target_link_options(${program} PRIVATE -Wl,--wrap=${symbol})
 	endforeach()
-	add_test(NAME unit/${path} COMMAND ${program} ${path} ${T_ARGS})
+	set(prefix "")
+	if(T_OWN_PROCESSES)
+		set(prefix ${own_processes})
+	endif()
+	add_test(NAME unit/${path} COMMAND ${prefix} $<TARGET_FILE:${program}> ${path} ${T_ARGS})
 	set_tests_properties(unit/${path} PROPERTIES LABELS unit ENVIRONMENT "${test_suppressions}")
 	cmake_path(GET path PARENT_PATH folder)
 	list(GET T_USES 0 layer)

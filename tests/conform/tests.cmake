@@ -57,13 +57,18 @@ set(tracer_nvml_flags "--nvml-hz=20 --nvml-library=${CMAKE_BINARY_DIR}/nvml_stub
 set(tracer_profiler_flags "--discover=false --profiler=FAKE")
 set(tracer_python_flags --python-hz=200)
 set(tracer_watch_flags --watch=/nonexistent)
+# These look at all programs of the machine.
+foreach(driver annotations cpu sched)
+	set(tracer_${driver}_alone ${own_processes})
+endforeach()
+set(tracer_python_alone ${own_processes} --python)
 get_property(drivers GLOBAL PROPERTY TRACERS)
 foreach(driver ${drivers})
-	tracer_test(${driver} conform_tracer_driver ${driver} "${tracer_${driver}_flags}")
+	tracer_test(${driver} ${tracer_${driver}_alone} $<TARGET_FILE:conform_tracer_driver> ${driver} "${tracer_${driver}_flags}")
 	test_rooms(conform/tracer_${driver} agent/tracer/${driver})
 endforeach()
-tracer_test(cpu_unprivileged conform_tracer_driver cpu --cpu-hz=1000 --unprivileged)
-tracer_test(python_unprivileged conform_tracer_driver python --python-hz=200 --unprivileged)
+tracer_test(cpu_unprivileged ${tracer_cpu_alone} $<TARGET_FILE:conform_tracer_driver> cpu --cpu-hz=1000 --unprivileged)
+tracer_test(python_unprivileged ${tracer_python_alone} $<TARGET_FILE:conform_tracer_driver> python --python-hz=200 --unprivileged)
 
 add_executable(conform_tracer_fakes conform/tracer_fakes_test.c ${tracer_suite}
 	${CMAKE_SOURCE_DIR}/tests/unit/agent/core_fixture.c)

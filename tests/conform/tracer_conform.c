@@ -443,18 +443,22 @@ static void steps_are_taken_back(struct bench *b)
 	a_window_ahead_is_recorded(b);
 }
 
-/* The ring's file is damaged while a run has records in it: they are counted, and the run is not complete without saying so. */
+/* The ring's file is damaged while a run has records in it: they are counted, and the run is not complete without saying so.
+ * The file has to grow twice as far as a ring in memory: it has room where earlier runs had records, and what arrives first may be older than
+ * the window. */
 static void damage_of_the_file_is_counted(const struct tracer_subject *small)
 {
 	int64_t end_ns = now_mono_ns() + 3 * NS_PER_S;
+	off_t least;
 	struct bench b;
 	struct try t;
 	int fd = -1;
 
 	open_tracer(&b, small);
 	prepare(&t, &b, 0, FAR_NS);
+	least = ring_file_size(b.dir) + 2 * FILE_BYTES;
 	if (arm(&t)) {
-		while ((fd = ring_file_of(b.dir, FILE_BYTES)) < 0 && now_mono_ns() < end_ns)
+		while ((fd = ring_file_of(b.dir, least)) < 0 && now_mono_ns() < end_ns)
 			record(&b, WINDOW_NS);
 		if (fd >= 0)
 			ring_file_break(fd);

@@ -123,8 +123,7 @@ e2e_test(xprof_1 "e2e;jax" xprof 1/2)
 e2e_test(xprof_2 "e2e;jax" xprof 2/2)
 
 # Where a test's processes are not its own (lib/netns.py), an agent reads the annotations of all programs on its machine.
-set_tests_properties(e2e/annotations e2e/inspect_1 e2e/inspect_2 e2e/schema e2e/attack_rings e2e/attack_users
-	unit/agent/tracer/annotations/rings_test conform/tracer_annotations PROPERTIES RESOURCE_LOCK annotations)
+set_tests_properties(e2e/annotations e2e/inspect_1 e2e/inspect_2 e2e/schema e2e/attack_rings e2e/attack_users PROPERTIES RESOURCE_LOCK annotations)
 # PyTorch's processes write to /tmp, where agents remove what is left of others.
 foreach(name pytorch_1 pytorch_2 inspect_1 inspect_2 hung_files_1 hung_files_2 attack_local)
 	if(TEST e2e/${name})

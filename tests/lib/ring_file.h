@@ -34,6 +34,15 @@ static inline int ring_file_of(const char *dir, off_t least_bytes)
 	return found;
 }
 
+/* How many bytes it has; 0 = there is none. */
+static inline off_t ring_file_size(const char *dir)
+{
+	struct stat st;
+	int fd = ring_file_of(dir, 0);
+
+	return fd >= 0 && !fstat(fd, &st) ? st.st_size : 0;
+}
+
 /* From now on nothing can be read from it; writing still works. */
 static inline void ring_file_break(int fd)
 {

@@ -106,7 +106,9 @@ const char *temp_dir_in(const char *base, const char *prefix)
 
 const char *temp_dir(void)
 {
-	return temp_dir_in("/tmp", "tutti-test");
+	const char *base = getenv("TMPDIR");
+
+	return temp_dir_in(base ? base : "/tmp", "tutti-test");
 }
 
 void temp_dir_remove(const char *path)

@@ -7,7 +7,7 @@
 #ifndef TESTS_TEMP_DIR_H
 #define TESTS_TEMP_DIR_H
 
-/* "/tmp/tutti-test-PID-XXXXXX"; the text is valid until temp_dir_remove() or exit(). A test may make several. */
+/* "/tmp/tutti-test-PID-XXXXXX", or below $TMPDIR; the text is valid until temp_dir_remove() or exit(). A test may make several. */
 const char *temp_dir(void);
 
 /* The same below `base`: "BASE/PREFIX-PID-XXXXXX". */

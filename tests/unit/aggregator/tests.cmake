@@ -42,7 +42,9 @@ foreach(t captures/capture captures/deadline captures/durable captures/held capt
 		captures/unheard captures/replaced captures/takeover time/leader_clock fleet/outbox ingest/ingest ingest/credits ingest/granted link/control xprof/profiler_service)
 	unit_test(aggregator/${t}_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
 endforeach()
-unit_test_with(aggregator/ingest/ingest_test VIRTUAL stores)
+foreach(part stores hang cancel)
+	unit_test_with(aggregator/ingest/ingest_test VIRTUAL ${part})
+endforeach()
 unit_test(aggregator/link/revoked_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet} WRAP rpc_check_identity)
 unit_test(aggregator/ingest/open_grants_test USES aggregator_core PKG jansson)
 unit_test(aggregator/api/events_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet}
@@ -52,7 +54,8 @@ if(NOT TUTTI_SANITIZE STREQUAL thread)	# a quarter of an hour
 endif()
 if(TUTTI_SANITIZE STREQUAL thread)	# there their waiting is real
 	set_tests_properties(unit/aggregator/captures/held_test unit/aggregator/captures/retry_test unit/aggregator/captures/durable_test
-		unit/aggregator/ingest/ingest_test unit/aggregator/ingest/ingest_test_stores PROPERTIES COST 10)
+		unit/aggregator/ingest/ingest_test unit/aggregator/ingest/ingest_test_stores
+		unit/aggregator/ingest/ingest_test_hang unit/aggregator/ingest/ingest_test_cancel PROPERTIES COST 10)
 endif()
 # Over real sockets: HTTP, and what the kernel stamps.
 foreach(t api/api time/time_service)

@@ -880,8 +880,11 @@ static void test_stores(void)
 	test_further_files_that_fail(true);
 	test_further_files_that_fail(false);
 	test_owner_cannot_be_read();
+}
+
+static void test_stores_that_hang(void)
+{
 	test_store_hangs();
-	test_cancel_while_the_store_hangs();
 	file_is_there(NULL, false, RPC_OK);
 	file_is_there("0123456789", false, RPC_OK);
 	file_is_there(NULL, true, RPC_OK);
@@ -889,11 +892,17 @@ static void test_stores(void)
 	test_commit_reported_late();
 }
 
-/* A test each, because waiting is real under ThreadSanitizer: what agents send; with the argument "stores", stores that fail. */
+/* A test each, because waiting is real under ThreadSanitizer: what agents send; or, by the argument, stores that fail, or hang. */
 int main(int argc, char **argv)
 {
-	if (argc > 1 && !strcmp(argv[1], "stores"))
+	const char *part = argc > 1 ? argv[1] : "";
+
+	if (!strcmp(part, "stores"))
 		test_stores();
+	else if (!strcmp(part, "hang"))
+		test_stores_that_hang();
+	else if (!strcmp(part, "cancel"))
+		test_cancel_while_the_store_hangs();
 	else
 		test_uploads();
 	return 0;
