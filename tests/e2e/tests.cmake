@@ -128,6 +128,7 @@ set_tests_properties(e2e/annotations e2e/inspect_1 e2e/inspect_2 e2e/schema e2e/
 foreach(name pytorch_1 pytorch_2 inspect_1 inspect_2 hung_files_1 hung_files_2 attack_local)
 	if(TEST e2e/${name})
 		set_property(TEST e2e/${name} APPEND PROPERTY RESOURCE_LOCK pytorch)
+		set_property(TEST e2e/${name} PROPERTY COST 30)	# one after the other, so these begin first
 	endif()
 endforeach()
 e2e_test(quickstart "release")
@@ -138,11 +139,15 @@ add_test(NAME web/unit COMMAND ${CMAKE_SOURCE_DIR}/web/unit.sh)
 set_tests_properties(web/built web/unit PROPERTIES LABELS web)
 set_tests_properties(web/unit PROPERTIES TIMEOUT 60)
 
-# What takes most CPU time counts twice, so that less runs beside it.
+# What takes most CPU time counts twice, so that less runs beside it, and begins first: it would wait for two places to the end.
 foreach(name view_checks_1 view_checks_2 view_checks_3 view_page_1 view_page_2 view_screens view_progress_1 view_progress_2 images enrol_1
 		python_1 python_2 python_3 hung_files_1 hung_files_2 hung_files_3 hung_files_4 jax distributed)
 	if(TEST e2e/${name})
 		set_tests_properties(e2e/${name} PROPERTIES PROCESSORS 2)
+		get_test_property(e2e/${name} COST cost)
+		if(cost LESS 20)
+			set_tests_properties(e2e/${name} PROPERTIES COST 20)
+		endif()
 	endif()
 endforeach()
 include(${CMAKE_CURRENT_LIST_DIR}/sanitized.cmake)
