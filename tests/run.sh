@@ -20,7 +20,7 @@ parts=("$@")
 [ ${#parts[@]} -gt 0 ] || parts=(quick e2e dev tsan release)
 declare -A preset_of=([quick]=plain [e2e]=plain [dev]=dev [tsan]=tsan [release]=release)
 declare -A labels_of=([quick]='^(unit|fuzz|sim|lint|web)$' [e2e]='^(e2e|servers)$' [dev]='^(unit|fuzz|sim|asan)$' [tsan]='^(unit|tsan)$' [release]='^release$')
-declare -A jobs_of=([quick]=2 [e2e]=6 [dev]=5 [tsan]=9 [release]=1) # a CPU; most of an end-to-end test is waiting, and most of what TSan runs
+declare -A jobs_of=([quick]=2 [e2e]=5 [dev]=4 [tsan]=5 [release]=1) # a CPU; most of an end-to-end test is waiting, and most of what TSan runs
 for part in "${parts[@]}"; do
 	[ -n "${preset_of[$part]:-}" ] || { echo "tests/run.sh: unknown part '$part'; there are quick, e2e, dev, tsan, release" >&2; exit 2; }
 done

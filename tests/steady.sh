@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Whether the tests are steady: runs them N times (default 5) beside a load of two busy processes a CPU pair that outrank them, and prints
+# Whether the tests are steady: runs them N times (default 5) beside two busy processes that outrank them (stress-ng), and prints
 # what failed, how often, and why.
 #
 #   tests/steady.sh [N] [PART...]     the parts of tests/run.sh; all if none is named
