@@ -380,6 +380,8 @@ static void test_events(struct fleet *f)
 	char path[128];
 
 	listen_start(f, &page, "/api/v1/events");
+	WAIT(f,
+	     atomic_load(&page.n_seen) > 0); /* the hosts; what changes later comes in any order */
 	fake_connect(&a, f, "host-a");
 	c = fleet_begin(f);
 	snprintf(path, sizeof(path), "/api/v1/captures/%s/events", c->session);

@@ -62,11 +62,14 @@ static void test_left_unbegun(void)
 	struct fleet f;
 	struct fake a = { .auto_arm = true };
 	struct fake next = { .auto_arm = true, .auto_deliver = true };
+	struct capture_request req = { .duration_ns = 10 * NS_PER_MS, .origin = "test" };
+	struct err e = { 0 };
 	struct capture *c;
 
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
-	c = fleet_begin(&f);
+	req.not_before_ns = session_clock_now(&f.agg.clock) + 2 * NS_PER_S; /* it leaves in time */
+	CHECK_OK(capture_begin(f.agg.captures, &req, &c, &e), e);
 	WAIT(&f, fleet_host_is(c, 0, "armed"));
 	send_leaving(&a, 60 * NS_PER_S);
 	disconnect(&a);
