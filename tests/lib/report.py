@@ -2,14 +2,15 @@
 """What became of the tests of a ctest run: report.py REPORT LOG, with --output-junit's file and what ctest printed.
 
 Prints a line a test, of four fields with tabs between: status, name, wall seconds, the cause if it did not pass.
-run: passed. fail: failed. hang: had no end before its limit. defect: a sanitizer reported, which is no matter of load. skip: it said that this
-machine cannot run it. missing: its program is not there.
+run: passed. fail: failed. hang: had no end before its limit, ctest's or its own (tests/lib/deadline.c, tests/e2e/lib/waits.py). defect: a
+sanitizer reported, which is no matter of load. skip: it said that this machine cannot run it. missing: its program is not there.
 """
 import re
 import sys
 import xml.etree.ElementTree as tree
 
 DEFECT = re.compile(r"(Address|Leak|Thread)Sanitizer|runtime error:")
+LATE = re.compile(r"^(test: it has not ended in time|Timeout \(\d+:\d\d:\d\d\)!)", re.MULTILINE)
 TELLING = re.compile(r"(Sanitizer: .*|runtime error: .*|: not true: .*|, expected .*|^\w*(Error|Exception|Failed)\b.*|^FAIL.*|^failed.*)")
 
 
@@ -28,7 +29,7 @@ def status_of(case, output, hung):
         return "missing" if case.find("skipped").get("message").startswith("Unable to find") else "skip"
     if DEFECT.search(output):
         return "defect"
-    return "hang" if name in hung else "fail"
+    return "hang" if name in hung or LATE.search(output) else "fail"
 
 
 def main(report, log):

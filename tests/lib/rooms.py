@@ -15,6 +15,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The first row that fits: files, then the tests. \1 is the file's first group. Other files have the tests of their room.
 ROWS = [
+    (r"tests/lib/report(?:_test)?\.py", r"lint/report"),
     (r"tests/e2e/late_job\.py", r"e2e/readme_picture"),
     (r"tests/e2e/grants_stores_test\.py", r"e2e/grants_.*"),
     (r"tests/e2e/perfetto_test\.py", r"e2e/export"),  # tests/perfetto.sh runs it

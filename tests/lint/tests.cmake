@@ -12,3 +12,6 @@ set_tests_properties(lint/selftest PROPERTIES LABELS lint)
 # Each file has tests of its own, by which tests/quick.sh judges a change of it.
 add_test(NAME lint/rooms COMMAND python3 ${CMAKE_SOURCE_DIR}/tests/lib/rooms.py ${CMAKE_BINARY_DIR} --check)
 set_tests_properties(lint/rooms PROPERTIES LABELS lint)
+# What tests/run.sh makes of a test's end.
+add_test(NAME lint/report COMMAND python3 ${CMAKE_SOURCE_DIR}/tests/lib/report_test.py)
+set_tests_properties(lint/report PROPERTIES LABELS lint)
